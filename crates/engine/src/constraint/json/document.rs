@@ -1,11 +1,11 @@
 //! Arena of JSON values: member order, number texts, decoded strings and JSON pointers are kept.
 //!
-//! This is what a schema front end needs. Numbers keep their text (no `f64`), and each value knows
-//! its position in the document. Strings and names are interned, so the rest of the front end
-//! compares integers.
+//! This is what the front ends need. Numbers keep their text (no `f64`), and each value knows its
+//! position in the document. Strings and names are interned, so a front end compares integers. It
+//! may pass names that are interned first ([`Language`]): then it knows their symbols.
 //!
-//! Annotation texts (`title`, `description`, `$comment`) make up a large part of real schemas. They
-//! are checked and left out, except where they may be values or names of the instance.
+//! Texts for readers make up a large part of some documents. A [`TextFilter`] names them: they are
+//! checked and left out.
 //!
 //! If a name occurs twice in one object, the last value counts and takes the position of the first,
 //! as in `serde_json`. The document remembers one such name, for a warning.
@@ -22,9 +22,9 @@
 use rustc_hash::{FxBuildHasher, FxHashMap};
 
 use super::parser::Parser;
-pub(in crate::constraint) use crate::constraint::json::symbols::SymbolTable;
-use crate::constraint::json_schema::keyword_set::KeywordSet;
-use crate::constraint::json_schema::keywords as kw;
+use super::symbol_set::SymbolSet;
+pub(in crate::constraint) use super::symbols::Symbol;
+use super::symbols::SymbolTable;
 use crate::error::{Error, ErrorKind, Place, Result};
 
 /// Maximum size of a JSON text, in bytes.
@@ -37,10 +37,6 @@ pub(crate) const MAX_DEPTH: usize = 512;
 /// Id of a value in the arena.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(in crate::constraint) struct Id(pub u32);
-
-/// An interned string: a member name, the decoded text of a string, or the text of a number.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(in crate::constraint) struct Symbol(pub u32);
 
 /// A JSON value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,27 +66,42 @@ pub(in crate::constraint) struct Parent {
     index: u32,
 }
 
+/// Members whose texts are left out of a document, because they are for its readers.
+#[derive(Debug)]
+pub(in crate::constraint) struct TextFilter {
+    /// Names of the members that are left out if they are strings.
+    pub texts: SymbolSet,
+    /// Names of members inside which everything is kept.
+    pub literals: SymbolSet,
+    /// Names of members whose own members have free names: none of these is left out.
+    pub free_names: SymbolSet,
+}
+
+/// What a front end knows about the documents of its language before it reads one.
+#[derive(Debug)]
+pub(in crate::constraint) struct Language {
+    /// Symbols that all its documents share.
+    pub symbols: SymbolTable,
+    pub filter: TextFilter,
+}
+
 /// A parsed document, and further documents to which it refers.
 #[derive(Debug)]
 pub(in crate::constraint) struct Doc {
     pub(in crate::constraint) values: Vec<Value>,
-    pub(in crate::constraint) parents: Vec<Option<Parent>>,
+    parents: Vec<Option<Parent>>,
     pub(in crate::constraint) elements: Vec<Id>,
-    /// Member table. Before the members of each object is one entry with the object's keyword set,
-    /// as two 32-bit halves.
+    /// Member table. Before the members of each object are two entries with the set of their names,
+    /// as four 32-bit parts.
     pub(in crate::constraint) members: Vec<(Symbol, Id)>,
     symbols: SymbolTable,
+    /// Texts that are left out of all documents.
+    filter: Option<&'static TextFilter>,
     pub(in crate::constraint) root: Id,
     /// String values made for property names.
     name_strings: FxHashMap<Symbol, Id>,
     /// One duplicated member name with its object, if there was any.
     pub duplicate: Option<(Id, Symbol)>,
-    /// `false` and `true` outside the tree.
-    pub(in crate::constraint) constants: [Option<Id>; 2],
-    /// Schemas made of values of the tree.
-    pub(in crate::constraint) synthetic: FxHashMap<(Symbol, Box<[Id]>), Id>,
-    /// Nullable schemas: the choice between the schema and `null`, with the schema.
-    pub(in crate::constraint) nullable: FxHashMap<Id, Id>,
     /// Roots of further documents, with the URI of each.
     further_roots: FxHashMap<Id, String>,
 }
@@ -98,15 +109,15 @@ pub(in crate::constraint) struct Doc {
 impl Doc {
     /// Parses any JSON text.
     pub fn parse(text: &str) -> Result<Doc> {
-        Doc::with(text, true)
+        Doc::with(text, None)
     }
 
-    /// Parses a schema, without its annotation texts.
-    pub fn schema(text: &str) -> Result<Doc> {
-        Doc::with(text, false)
+    /// Parses a text of a language that shares symbols, without the texts that it leaves out.
+    pub fn of(language: &'static Language, text: &str) -> Result<Doc> {
+        Doc::with(text, Some(language))
     }
 
-    fn with(text: &str, all: bool) -> Result<Doc> {
+    fn with(text: &str, language: Option<&'static Language>) -> Result<Doc> {
         // A value takes some 20 bytes of text in real schemas.
         let values = text.len().min(MAX_BYTES) / 20;
         let mut doc = Doc {
@@ -114,34 +125,33 @@ impl Doc {
             parents: Vec::with_capacity(values),
             elements: Vec::new(),
             members: Vec::with_capacity(values),
-            symbols: SymbolTable::on(kw::words(), text.len().min(MAX_BYTES)),
+            symbols: SymbolTable::on(language.map(|l| &l.symbols), text.len().min(MAX_BYTES)),
+            filter: language.map(|l| &l.filter),
             root: Id(0),
             name_strings: FxHashMap::default(),
             duplicate: None,
-            constants: [None; 2],
-            synthetic: FxHashMap::default(),
-            nullable: FxHashMap::default(),
             further_roots: FxHashMap::default(),
         };
-        doc.root = doc.read(text, all)?;
+        doc.root = doc.read(text)?;
         Ok(doc)
     }
 
-    /// Parses another schema into the same arena and returns its root.
+    /// Parses another text of the same language into the same arena and returns its root.
     pub fn add(&mut self, uri: &str, text: &str) -> Result<Id> {
-        let root = self.read(text, false).map_err(|e| e.at(Place::File(uri.into())))?;
+        let root = self.read(text).map_err(|e| e.at(Place::File(uri.into())))?;
         self.further_roots.insert(root, uri.to_string());
         Ok(root)
     }
 
-    fn read(&mut self, text: &str, all: bool) -> Result<Id> {
+    fn read(&mut self, text: &str) -> Result<Id> {
         if text.len() > MAX_BYTES {
             return Err(Error::new(
                 ErrorKind::TooComplex,
                 format!("the schema has {} bytes; the limit is {MAX_BYTES}", text.len()),
             ));
         }
-        Parser::new(text, self, all).document()
+        let filter = self.filter;
+        Parser::new(text, self, filter).document()
     }
 
     /// Replaces the root by a copy that is specific to a dynamic scope.
@@ -215,36 +225,36 @@ impl Doc {
         }
     }
 
-    /// Returns the keywords that an object has as members; empty for other values.
-    pub fn keyword_set(&self, id: Id) -> KeywordSet {
-        match self.value(id) {
-            Value::Object { first, .. } => {
-                let (low, high) = self.members[first as usize - 1];
-                KeywordSet(u64::from(low.0) | u64::from(high.0) << 32)
-            }
-            _ => KeywordSet::default(),
-        }
+    /// Returns the names that an object has; empty for other values.
+    pub fn names(&self, id: Id) -> SymbolSet {
+        let Value::Object { first, .. } = self.value(id) else { return SymbolSet::default() };
+        let Some(&[(a, b), (c, d)]) = self.members[..first as usize].last_chunk() else {
+            return SymbolSet::default();
+        };
+        let half = |low: Symbol, high: Id| u64::from(low.0) | u64::from(high.0) << 32;
+        SymbolSet(u128::from(half(a, b)) | u128::from(half(c, d)) << 64)
     }
 
     /// Begins the members of an object and returns the index of the first.
-    pub(in crate::constraint) fn open_members(&mut self) -> usize {
-        self.members.push((Symbol(0), Id(0)));
+    fn open_members(&mut self) -> usize {
+        self.members.extend([(Symbol(0), Id(0)); 2]);
         self.members.len()
     }
 
     /// Makes an object of the members from `first` on.
-    pub(in crate::constraint) fn object_of(&mut self, first: usize) -> Id {
+    fn object_of(&mut self, first: usize) -> Id {
         let members = &self.members[first..];
         let len = members.len() as u32;
-        let KeywordSet(keys) =
-            members.iter().fold(KeywordSet::default(), |keys, m| keys.or(KeywordSet::of(&[m.0])));
-        self.members[first - 1] = (Symbol(keys as u32), Id((keys >> 32) as u32));
+        let names = members.iter().fold(SymbolSet::default(), |names, m| names.or(SymbolSet::one(m.0))).0;
+        self.members[first - 2] = (Symbol(names as u32), Id((names >> 32) as u32));
+        self.members[first - 1] = (Symbol((names >> 64) as u32), Id((names >> 96) as u32));
         self.push(Value::Object { first: first as u32, len })
     }
 
     /// Returns the member of that name.
-    pub fn get(&self, id: Id, name: Symbol) -> Option<Id> {
-        if !self.keyword_set(id).may_have(name) {
+    pub fn get(&self, id: Id, name: impl Into<Symbol>) -> Option<Id> {
+        let name = name.into();
+        if !self.names(id).may_have(name) {
             return None;
         }
         self.members(id).iter().find(|m| m.0 == name).map(|m| m.1)
@@ -311,6 +321,25 @@ impl Doc {
         let id = self.push(Value::String(text));
         self.name_strings.insert(text, id);
         id
+    }
+
+    /// Makes an array of values of the tree, which keep their locations.
+    pub(in crate::constraint) fn outside_array(&mut self, elements: &[Id]) -> Id {
+        let (first, len) = (self.elements.len() as u32, elements.len() as u32);
+        self.elements.extend(elements);
+        self.push(Value::Array { first, len })
+    }
+
+    /// Makes an object of values that keep their locations.
+    pub(in crate::constraint) fn outside_object(&mut self, members: &[(Symbol, Id)]) -> Id {
+        let first = self.open_members();
+        self.members.extend(members);
+        self.object_of(first)
+    }
+
+    /// Gives a value, in messages, the location of another one.
+    pub(in crate::constraint) fn locate_as(&mut self, id: Id, like: Id) {
+        self.parents[id.0 as usize] = self.parents[like.0 as usize];
     }
 
     /// Makes an array of these elements; the symbols are ignored.

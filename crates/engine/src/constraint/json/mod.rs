@@ -3,4 +3,5 @@
 pub(in crate::constraint) mod document;
 mod parser;
 mod string_scan;
-mod symbols;
+pub(in crate::constraint) mod symbol_set;
+pub(in crate::constraint) mod symbols;

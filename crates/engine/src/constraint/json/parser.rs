@@ -11,9 +11,8 @@
 
 use smallvec::SmallVec;
 
-use super::document::{Doc, Id, MAX_DEPTH, MAX_VALUES, Symbol, Value};
+use super::document::{Doc, Id, MAX_DEPTH, MAX_VALUES, Symbol, TextFilter, Value};
 use super::string_scan;
-use crate::constraint::json_schema::keywords as kw;
 use crate::error::{Error, ErrorKind, Place, Result};
 
 /// A container that is not closed yet.
@@ -22,28 +21,21 @@ struct OpenContainer {
     first: usize,
     /// In an object: name of the member whose value comes next.
     name: Option<Symbol>,
-    /// True inside the value of a keyword such as `const`, where everything counts.
+    /// True if everything inside is kept.
     literal: bool,
-    /// True if the container may be something other than a schema, so all of its members count.
+    /// True if all members are kept.
     keeps: bool,
-    /// Names of the annotation texts that were left out.
+    /// Names of the texts that were left out.
     skipped_texts: SmallVec<[Symbol; 2]>,
 }
 
-impl OpenContainer {
-    /// Returns true if the next value is an annotation text that is left out.
-    fn is_skipped_text(&self) -> bool {
-        !self.keeps && self.name.is_some_and(kw::is_annotation_text)
-    }
-}
-
 /// State of the parser.
-pub(crate) struct Parser<'a> {
+pub(in crate::constraint) struct Parser<'a> {
     text: &'a str,
     at: usize,
     doc: &'a mut Doc,
-    /// True if the text is not a schema, so everything counts.
-    all: bool,
+    /// Texts that are left out; `None`: none.
+    filter: Option<&'static TextFilter>,
     /// Children of all containers that are not closed yet; elements of arrays have no name.
     waiting: Vec<(Symbol, Id)>,
     /// Buffer for strings with escapes.
@@ -51,19 +43,23 @@ pub(crate) struct Parser<'a> {
 }
 
 impl<'a> Parser<'a> {
-    /// Creates a parser that reads `text` into `doc`: unchanged if `all`, otherwise as a schema.
-    pub(crate) fn new(text: &'a str, doc: &'a mut Doc, all: bool) -> Self {
-        Parser { text, at: 0, doc, all, waiting: Vec::with_capacity(32), decoded: String::new() }
+    /// Creates a parser that reads `text` into `doc`, without the texts of the filter.
+    pub(in crate::constraint) fn new(
+        text: &'a str,
+        doc: &'a mut Doc,
+        filter: Option<&'static TextFilter>,
+    ) -> Self {
+        Parser { text, at: 0, doc, filter, waiting: Vec::with_capacity(32), decoded: String::new() }
     }
 
     /// Parses the text, which is one value.
-    pub(crate) fn document(&mut self) -> Result<Id> {
+    pub(in crate::constraint) fn document(&mut self) -> Result<Id> {
         let mut open: Vec<OpenContainer> = Vec::with_capacity(16);
         loop {
             self.space();
             let mut done = match self.peek() {
                 Some(first @ (b'[' | b'{')) => self.begin(first == b'{', &mut open)?,
-                Some(b'"') if open.last().is_some_and(OpenContainer::is_skipped_text) => {
+                Some(b'"') if open.last().is_some_and(|container| self.skips_text(container)) => {
                     if let Some(container) = open.last_mut() {
                         container.skipped_texts.extend(container.name);
                     }
@@ -96,11 +92,21 @@ impl<'a> Parser<'a> {
         Ok(None)
     }
 
+    /// Returns true if the next value of a container is a text that is left out.
+    fn skips_text(&self, container: &OpenContainer) -> bool {
+        let Some(filter) = self.filter.filter(|_| !container.keeps) else { return false };
+        container.name.is_some_and(|name| filter.texts.may_have(name))
+    }
+
     /// Returns a container inside another one; `name` is the name of its first member.
     fn opened(&self, outer: Option<&OpenContainer>, name: Option<Symbol>) -> OpenContainer {
-        let key = outer.and_then(|outer| outer.name);
-        let literal = outer.map_or(self.all, |outer| outer.literal) || key.is_some_and(kw::is_literal);
-        let keeps = literal || key.is_some_and(kw::maps_names);
+        let (mut literal, mut keeps) = (true, true);
+        if let Some(filter) = self.filter {
+            let key = outer.and_then(|outer| outer.name);
+            literal = outer.is_some_and(|outer| outer.literal)
+                || key.is_some_and(|key| filter.literals.may_have(key));
+            keeps = literal || key.is_some_and(|key| filter.free_names.may_have(key));
+        }
         OpenContainer { first: self.waiting.len(), name, literal, keeps, skipped_texts: SmallVec::new() }
     }
 
@@ -252,7 +258,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Skips a string that does not count.
+    /// Skips a string that is left out.
     fn skip_string(&mut self) -> Result<()> {
         self.at += 1;
         loop {

@@ -14,7 +14,9 @@ use std::hash::BuildHasher;
 use hashbrown::HashTable;
 use rustc_hash::FxBuildHasher;
 
-use crate::constraint::json::document::Symbol;
+/// An interned string: a member name, the decoded text of a string, or the text of a number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(in crate::constraint) struct Symbol(pub u32);
 
 /// Interned strings, one after the other in one buffer. Most of a schema is names, so an allocation
 /// for each would dominate parsing.
@@ -42,11 +44,11 @@ impl Entry {
 }
 
 impl SymbolTable {
-    /// Creates a table on top of a shared one, with room for the strings of a text of `bytes`
+    /// Creates a table, on top of a shared one if there is one, with room for the strings of a text of `bytes`
     /// bytes.
-    pub fn on(shared: &'static SymbolTable, bytes: usize) -> SymbolTable {
+    pub fn on(shared: Option<&'static SymbolTable>, bytes: usize) -> SymbolTable {
         SymbolTable {
-            shared: Some(shared),
+            shared,
             text: String::with_capacity(bytes / 3),
             ends: Vec::with_capacity(bytes / 60),
             index: HashTable::with_capacity(bytes / 60),
@@ -63,6 +65,12 @@ impl SymbolTable {
             (Some(shared), None) => shared.get(name),
             (_, at) => word(&self.text, &self.ends, at.unwrap_or(0)),
         }
+    }
+
+    /// Returns the symbols that were added to this table, in their order.
+    pub fn all(&self) -> impl Iterator<Item = Symbol> + use<> {
+        let first = self.first();
+        (first..first + self.ends.len() as u32).map(Symbol)
     }
 
     pub fn find(&self, text: &str) -> Option<Symbol> {

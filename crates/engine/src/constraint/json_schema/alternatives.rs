@@ -16,26 +16,27 @@ use std::rc::Rc;
 
 use smallvec::{SmallVec, smallvec};
 
-use super::context::SchemaContext;
-use super::keywords as kw;
-use super::normalize::{Fork, Mode, PendingKeyword};
-use super::properties::only_word;
-use super::shape::{FALSE, Shape, Term, Terms, Types};
+use super::context::MAX_STEPS;
+use super::exclusion::exclude_each_other;
+use super::fork::{Fork, Mode, PendingKeyword};
+use super::normalize::Normalizer;
+use super::properties::undeclared;
+use super::shape::{FALSE, Shape, Term, Terms};
+use super::types::Types;
 use crate::constraint::json::document::{Id, Symbol, Value};
 use crate::error::{ErrorKind, Result};
 
 /// Maximum nesting of emptiness queries through properties and items.
 const MAX_EMPTY_DEPTH: u32 = 4;
-/// Maximum number of pairs of literals that are compared to separate two schemas.
-const MAX_COMPARED: usize = 1_024;
+
 /// Maximum number of pairs of `oneOf` branches that are compared.
 const MAX_PAIRS: usize = 20_000;
 
-impl SchemaContext<'_> {
+impl Normalizer<'_> {
     /// Returns the alternatives of a `oneOf`, each with the terms that exclude the others.
     pub fn one_of(&mut self, fork: &Fork, at: Id, mode: Mode) -> Result<Vec<Terms>> {
         let mut alive = Vec::new();
-        for schema in self.schemas(at)? {
+        for schema in self.context.schemas(at)? {
             if !self.impossible(fork, &[schema])? {
                 alive.push(schema);
             }
@@ -45,7 +46,7 @@ impl SchemaContext<'_> {
             return Ok(terms);
         }
         if alive.len() * alive.len() / 2 > MAX_PAIRS {
-            return Err(self.error(
+            return Err(self.context.error(
                 ErrorKind::TooComplex,
                 at,
                 format!("comparing {} branches of `oneOf`; the limit is {MAX_PAIRS} pairs", alive.len()),
@@ -55,7 +56,7 @@ impl SchemaContext<'_> {
             for j in 0..i {
                 let (a, b) = (alive[j], alive[i]);
                 if a != b
-                    && (self.exclude_each_other(a, b, Some(&fork.shape))?
+                    && (exclude_each_other(&mut self.context, a, b, Some(&fork.shape))?
                         || self.impossible(fork, &[a, b])?)
                 {
                     continue;
@@ -81,82 +82,13 @@ impl SchemaContext<'_> {
         self.is_empty_fork(both)
     }
 
-    /// Returns true if the keywords of two schemas show that they exclude each other. They have no
-    /// common type, no common literal, or a required property to which that applies (one level
-    /// down, next to the given shape). Nearly all unions in use are of this kind, and merging their
-    /// branches takes far longer.
-    pub fn exclude_each_other(&mut self, a: Id, b: Id, beside: Option<&Shape>) -> Result<bool> {
-        let (a, b) = (self.follow(a)?, self.follow(b)?);
-        self.step(1, a)?;
-        let (types, literals) = self.types_and_literals(a)?;
-        let (other_types, other_literals) = self.types_and_literals(b)?;
-        let common = types.and(other_types);
-        if common.is_empty() {
-            return Ok(true);
-        }
-        let words = [a, b].map(|schema| (common == Types::STRING).then(|| self.only_text(schema)).flatten());
-        let literals = literals.or(words[0].map(|word| smallvec![word]));
-        let other_literals = other_literals.or(words[1].map(|word| smallvec![word]));
-        let doc = &self.doc;
-        if let (Some(x), Some(y)) = (literals, other_literals)
-            && x.len() * y.len() <= MAX_COMPARED
-            && !x.iter().any(|&x| y.iter().any(|&y| doc.equal(x, y)))
-        {
-            return Ok(true);
-        }
-        let (Some(mine), Some(others)) = (doc.get(a, kw::PROPERTIES), doc.get(b, kw::PROPERTIES)) else {
-            return Ok(false);
-        };
-        let Some(beside) = beside.filter(|s| common.and(s.types) == Types::OBJECT) else {
-            return Ok(false);
-        };
-        for i in 0..self.doc.members(mine).len() {
-            let (name, schema) = self.doc.members(mine)[i];
-            let Some(other) = self.doc.get(others, name) else { continue };
-            let required =
-                beside.object.required.contains(name) || self.demands(a, name) || self.demands(b, name);
-            if required && self.exclude_each_other(schema, other, None)? {
-                return Ok(true);
-            }
-        }
-        Ok(false)
-    }
-
-    /// Returns the types that a schema names, and the values of its `const` or `enum`.
-    fn types_and_literals(&self, schema: Id) -> Result<(Types, Option<SmallVec<[Id; 8]>>)> {
-        let (mut types, mut literals) = (Types::ALL, None);
-        for (name, at) in self.asserting(schema) {
-            match name {
-                kw::TYPE => types = self.types(at)?,
-                kw::CONST => literals = Some(smallvec![at]),
-                kw::ENUM => literals = Some(self.doc.elements(at).into()),
-                _ => {}
-            }
-        }
-        Ok((types, literals))
-    }
-
-    /// Returns the only text that a schema's `pattern` matches, as a value.
-    pub fn only_text(&mut self, schema: Id) -> Option<Id> {
-        let (_, at) = self.asserting(schema).find(|k| k.0 == kw::PATTERN)?;
-        let word = only_word(self.doc.name(self.doc.string(at)?))?.into_owned();
-        let name = self.doc.intern(&word);
-        Some(self.doc.string_value(name))
-    }
-
-    /// Returns true if `required` lists a name.
-    fn demands(&self, schema: Id, name: Symbol) -> bool {
-        let listed = self.asserting(schema).find(|k| k.0 == kw::REQUIRED);
-        listed.is_some_and(|k| self.doc.elements(k.1).iter().any(|&e| self.doc.string(e) == Some(name)))
-    }
-
     fn is_empty_fork(&mut self, fork: Fork) -> Result<bool> {
         self.empty_depth += 1;
         let shapes = self.expand(fork, Mode::Loose);
         self.empty_depth -= 1;
         match shapes {
             Ok(shapes) => Ok(shapes.is_some_and(|s| s.is_empty())),
-            Err(e) if e.kind() == ErrorKind::TooComplex && self.steps > super::context::MAX_STEPS => Err(e),
+            Err(e) if e.kind() == ErrorKind::TooComplex && self.context.steps > MAX_STEPS => Err(e),
             // The fault is reported when the schema is merged in exact mode.
             Err(_) => Ok(false),
         }
@@ -167,13 +99,13 @@ impl SchemaContext<'_> {
     pub fn value_empty(&mut self, terms: &[Term]) -> Result<bool> {
         // Most values have one schema.
         if let [Term::Pos(id)] = *terms {
-            let id = self.follow(id)?;
-            return Ok(self.doc.value(id) == Value::Bool(false));
+            let id = self.context.follow(id)?;
+            return Ok(self.context.doc.value(id) == Value::Bool(false));
         }
         if terms.contains(&FALSE) {
             return Ok(true);
         }
-        let terms = self.tidy(terms)?;
+        let terms = self.context.tidy(terms)?;
         if terms.first() == Some(&FALSE) {
             return Ok(true);
         }
@@ -182,7 +114,7 @@ impl SchemaContext<'_> {
         }
         let depth = self.empty_depth;
         // A query at a smaller depth could decide more.
-        if let Some(&(known, told)) = self.empty.get(&terms)
+        if let Some(&(known, told)) = self.memos.empty.get(&terms)
             && (known || told <= depth)
         {
             return Ok(known);
@@ -190,17 +122,17 @@ impl SchemaContext<'_> {
         if let [Term::Pos(first), ref rest @ ..] = terms[..] {
             for term in rest {
                 if let Term::Pos(other) = *term
-                    && self.exclude_each_other(first, other, None)?
+                    && exclude_each_other(&mut self.context, first, other, None)?
                 {
-                    self.empty.insert(terms, (true, depth));
+                    self.memos.empty.insert(terms, (true, depth));
                     return Ok(true);
                 }
             }
         }
         // This is also the answer to the same query inside itself.
-        self.empty.insert(terms.clone(), (false, 0));
+        self.memos.empty.insert(terms.clone(), (false, 0));
         let empty = self.is_empty_fork(Fork::new(&terms))?;
-        self.empty.insert(terms, (empty, depth));
+        self.memos.empty.insert(terms, (empty, depth));
         Ok(empty)
     }
 
@@ -214,12 +146,13 @@ impl SchemaContext<'_> {
             for name in names {
                 let undeclared = match shape.object.values.get(&name) {
                     Some(_) => None,
-                    None => Some(self.undeclared(shape, name)?),
+                    None => Some(undeclared(&mut self.context, shape, name)?),
                 };
                 let Some(terms) = undeclared.as_ref().or(shape.object.values.get(&name)) else { continue };
                 if self.value_empty(&terms.clone())? {
                     shape.types = shape.types.without(Types::OBJECT);
-                    let why = format!("the required property {:?} allows no value", self.doc.name(name));
+                    let why =
+                        format!("the required property {:?} allows no value", self.context.doc.name(name));
                     if let Some(&Term::Pos(id)) = shape.terms.first() {
                         self.record_unsat_cause(id, why);
                     }
@@ -247,8 +180,8 @@ impl SchemaContext<'_> {
         // Mostly all of them are kept.
         let mut dropped: Option<Vec<Id>> = None;
         for (i, &literal) in literals.iter().enumerate() {
-            let asked = shape.types.meets(self.type_of(literal)) || shape.first_filter == 0;
-            let kept = asked && self.literal_fits(&shape.terms[shape.first_filter..], literal)?;
+            let asked = shape.types.meets(self.context.type_of(literal)) || shape.first_filter == 0;
+            let kept = asked && self.validator().literal_fits(&shape.terms[shape.first_filter..], literal)?;
             match &mut dropped {
                 _ if kept && mode == Mode::Loose => {
                     dropped = Some(vec![literal]);

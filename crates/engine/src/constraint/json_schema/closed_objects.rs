@@ -28,9 +28,10 @@ use rustc_hash::FxHashSet;
 use smallvec::smallvec;
 
 use super::context::SchemaContext;
-use super::keyword_values::Schemas;
-use super::normalize::{Fork, Mode, Shapes};
-use super::shape::{FALSE, Group, Shape, Term, Terms, Types};
+use super::fork::{Fork, Mode, Shapes};
+use super::normalize::Normalizer;
+use super::shape::{FALSE, Group, Schemas, Shape, Term, Terms};
+use super::types::Types;
 use crate::constraint::json::document::Symbol;
 use crate::error::Result;
 
@@ -47,7 +48,7 @@ enum Closing {
     Impossible,
 }
 
-impl SchemaContext<'_> {
+impl Normalizer<'_> {
     /// Closes the objects of all shapes of one value. A shape that would then be impossible loses
     /// its objects if another one keeps some, and stays open otherwise.
     ///
@@ -62,7 +63,7 @@ impl SchemaContext<'_> {
             .any(|(shape, effect)| shape.types.meets(Types::OBJECT) && *effect != Closing::Impossible);
         for (shape, effect) in shapes.iter_mut().zip(effects) {
             match effect {
-                Closing::Closed => self.close(shape),
+                Closing::Closed => close(&mut self.context, shape),
                 Closing::Impossible if others => shape.types = shape.types.without(Types::OBJECT),
                 Closing::Impossible | Closing::Open => {}
             }
@@ -93,26 +94,26 @@ impl SchemaContext<'_> {
                     terms.push(term);
                 }
             }
-            self.step(terms.len() as u64, self.doc.root())?;
+            self.context.step(terms.len() as u64, self.context.doc.root())?;
             shapes.extend(self.expand(Fork::new(&terms), Mode::Exact)?.unwrap_or_default());
         }
         Ok(())
     }
+}
 
-    /// Forbids all names but those that are mentioned.
-    fn close(&mut self, shape: &mut Shape) {
-        let mentioned = mentioned(shape);
-        let object = &mut shape.object;
-        let values = object.values.change();
-        for &name in &object.late {
-            values.insert(name, Terms::new());
-            if let Some(terms) = values.get_mut(name).filter(|_| !mentioned.contains(&name)) {
-                *terms = smallvec![FALSE];
-            }
+/// Forbids all names but those that are mentioned.
+fn close(context: &mut SchemaContext<'_>, shape: &mut Shape) {
+    let mentioned = mentioned(shape);
+    let object = &mut shape.object;
+    let values = object.values.change();
+    for &name in &object.late {
+        values.insert(name, Terms::new());
+        if let Some(terms) = values.get_mut(name).filter(|_| !mentioned.contains(&name)) {
+            *terms = smallvec![FALSE];
         }
-        let additional = Some(self.doc.constant(false));
-        object.groups.push(Rc::new(Group { patterns: Schemas::new(), additional }));
     }
+    let additional = Some(context.synthetic.constant(&mut context.doc, false));
+    object.groups.push(Rc::new(Group { patterns: Schemas::new(), additional }));
 }
 
 /// Returns the names that the keywords `properties` and `required` mention.

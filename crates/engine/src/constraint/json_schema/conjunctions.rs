@@ -11,24 +11,23 @@
 //!
 //! Unrolling was rejected: it does not end for recursive schemas, and it copies shared ones.
 
-use hashbrown::HashTable;
+use std::sync::Arc;
+
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-use super::context::{MAX_CONJUNCTIONS, MAX_NODES, SchemaContext, UnsatCause};
+use super::context::{MAX_CONJUNCTIONS, MAX_NODES, SchemaContext};
+use super::diagnostics::UnsatCause;
 use super::exists_property::Planned;
-use super::literal_nodes::{LiteralSet, WORDS};
-use super::normalize::{Fork, Mode, Shapes};
-use super::shape::{FALSE, Shape, Term, Terms, Test, Types};
+use super::fork::{Fork, Mode, Shapes};
+use super::nodes::NodeBuilder;
+use super::normalize::Normalizer;
+use super::shape::{FALSE, Shape, Term, Terms, Test};
 use super::shared_refs::SharedAlternatives;
 use super::undeclared::Keys;
-use crate::constraint::ir::{ByteString, Extra, FreeNumber, Ir, Node, NodeId, Object, Parts, RuleId};
+use crate::constraint::ir::{Ir, Node, NodeId, RuleId};
 use crate::constraint::json::document::{Id, Symbol, Value};
-use crate::constraint::number::{self, NumberSpec};
 use crate::error::{Error, ErrorKind, Result};
-
-/// Maximum number of nodes for which memory is reserved at the start.
-const MAX_RESERVED: usize = 1_000;
 
 /// Declared properties of a shape in the order of the output; the flag says whether they are
 /// required.
@@ -57,6 +56,59 @@ struct Conjunction {
     referred: bool,
     /// Reason why nothing satisfies it.
     culprit: Option<UnsatCause>,
+}
+
+/// All conjunctions, by number and by their terms.
+#[derive(Default)]
+pub(super) struct Conjunctions {
+    list: Vec<Conjunction>,
+    /// Conjunctions of a single schema, by the id of the schema, or [`NO_CONJUNCTION`]; most are of
+    /// this kind.
+    single: Vec<ConjunctionId>,
+    /// Conjunction of no terms.
+    free: Option<ConjunctionId>,
+    ids: FxHashMap<Terms, ConjunctionId>,
+}
+
+impl Conjunctions {
+    /// Returns the conjunction of tidied terms, if there is one.
+    fn known(&self, terms: &Terms) -> Option<ConjunctionId> {
+        match terms[..] {
+            [] => self.free,
+            [Term::Pos(id)] => self.single.get(id.0 as usize).copied().filter(|&goal| goal != NO_CONJUNCTION),
+            _ => self.ids.get(terms).copied(),
+        }
+    }
+
+    fn note(&mut self, values: usize, terms: Terms, goal: ConjunctionId) {
+        match terms[..] {
+            [] => self.free = Some(goal),
+            [Term::Pos(Id(id))] => {
+                let at = id as usize;
+                if at >= self.single.len() {
+                    self.single.resize(values.max(at + 1), NO_CONJUNCTION);
+                }
+                self.single[at] = goal;
+            }
+            _ => {
+                self.ids.insert(terms, goal);
+            }
+        }
+    }
+
+    /// Returns the terms of a conjunction.
+    pub fn terms(&self, goal: ConjunctionId) -> &Terms {
+        &self.list[goal as usize].terms
+    }
+
+    /// Returns the reason why a conjunction allows nothing.
+    pub fn reason(&self, goal: ConjunctionId) -> Option<UnsatCause> {
+        let goal = &self.list[goal as usize];
+        goal.culprit.clone().or_else(|| match goal.terms[..] {
+            [Term::Pos(id)] => Some((id, "this schema allows no value".into())),
+            _ => None,
+        })
+    }
 }
 
 /// A shape with the conjunctions of its children.
@@ -106,59 +158,33 @@ struct Path {
 
 /// State of the main loop.
 pub(super) struct SchemaLowering<'p> {
-    pub context: SchemaContext<'p>,
-    conjunctions: Vec<Conjunction>,
-    /// Conjunctions of a single schema, by the id of the schema, or [`NO_CONJUNCTION`]; most are of
-    /// this kind.
-    single: Vec<ConjunctionId>,
-    /// Conjunction of no terms.
-    free: Option<ConjunctionId>,
-    ids: FxHashMap<Terms, ConjunctionId>,
-    pub any: NodeId,
-    pub never: NodeId,
+    pub normalizer: Normalizer<'p>,
+    pub nodes: NodeBuilder,
+    pub conjunctions: Conjunctions,
     pub strings: FxHashMap<StringKey, NodeId>,
-    pub numbers: FxHashMap<NumberKey, NodeId>,
-    pub literals: HashTable<NodeId>,
-    /// Nodes of schemas that only name types; about half of all schemas do.
-    plain: SmallVec<[(Types, NodeId); 8]>,
-    /// A buffer.
-    pub text: Vec<u8>,
     /// Reason why the conjunction being built allows nothing.
     pub culprit: Option<UnsatCause>,
 }
 
 /// Key of a string language: two equal keys mean the same language.
 pub(super) type StringKey = (Vec<(Test, bool)>, u32, Option<u32>);
-/// Key of a number language: integer, bounds, scale.
-pub(super) type NumberKey = (bool, Option<(Symbol, bool)>, Option<(Symbol, bool)>, Option<u32>, Option<u32>);
 
 impl<'p> SchemaLowering<'p> {
-    pub fn new(mut front: SchemaContext<'p>) -> Self {
-        // A schema mostly becomes about half as many nodes as it has values.
-        front.ir.reserve((16 + front.doc.len() / 2).min(MAX_RESERVED));
-        let any = front.ir.push(Node::JsonAny);
-        let never = front.ir.push(Node::Never);
+    pub fn new(context: SchemaContext<'p>) -> Self {
+        let values = context.doc.len();
         SchemaLowering {
-            context: front,
-            conjunctions: Vec::new(),
-            single: Vec::new(),
-            free: None,
-            ids: FxHashMap::default(),
-            any,
-            never,
+            normalizer: Normalizer::new(context),
+            nodes: NodeBuilder::new(values),
+            conjunctions: Conjunctions::default(),
             strings: FxHashMap::default(),
-            numbers: FxHashMap::default(),
-            literals: HashTable::new(),
-            plain: SmallVec::new(),
-            text: Vec::new(),
             culprit: None,
         }
     }
 
     /// Builds everything below the root schema.
     pub fn run(mut self) -> Result<Ir> {
-        let root = self.context.doc.root();
-        self.context.check_grounded(root)?;
+        let root = self.normalizer.context.doc.root();
+        self.normalizer.grounded.check(&mut self.normalizer.context, root)?;
         let goal = self.conjunction(&[Term::Pos(root)])?;
         let mut path = Path::default();
         self.enter(goal, &mut path)?;
@@ -166,7 +192,7 @@ impl<'p> SchemaLowering<'p> {
             if path.children.len() > frame.children
                 && let Some(child) = path.children.pop()
             {
-                if matches!(self.conjunctions[child as usize].state, ConjunctionState::New) {
+                if matches!(self.conjunctions.list[child as usize].state, ConjunctionState::New) {
                     self.enter(child, &mut path)?;
                 }
             } else if let Some(frame) = path.frames.pop() {
@@ -176,126 +202,89 @@ impl<'p> SchemaLowering<'p> {
             }
         }
         let node = self.node(goal);
-        if self.is_never(node) {
-            let (at, why) = self.conjunctions[goal as usize]
+        if self.nodes.is_never(node) {
+            let (at, why) = self.conjunctions.list[goal as usize]
                 .culprit
                 .take()
-                .or(self.context.culprit.take())
+                .or(self.normalizer.culprit.take())
                 .unwrap_or_else(|| (root, "the keywords contradict each other".into()));
-            return Err(self.context.error(
+            return Err(self.normalizer.context.error(
                 ErrorKind::Unsatisfiable,
                 at,
                 format!("no value is valid: {why}"),
             ));
         }
-        self.context.ir.set_root(node);
-        Ok(self.context.ir)
+        let mut ir = self.nodes.ir;
+        ir.set_root(node);
+        let SchemaContext { texts, diagnostics, .. } = self.normalizer.context;
+        ir.warnings = diagnostics.warnings;
+        if let Some(source) = texts.quoted.and_then(|quoted| quoted.used()) {
+            ir.add_source(Arc::new(source));
+        }
+        Ok(ir)
     }
 
     /// Returns the conjunction of a list of terms.
     pub fn conjunction(&mut self, terms: &[Term]) -> Result<ConjunctionId> {
-        if let ([], Some(free)) = (terms, self.free) {
+        if let ([], Some(free)) = (terms, self.conjunctions.free) {
             return Ok(free);
         }
         if let [Term::Pos(id)] = *terms
-            && self.context.doc.value(id) == Value::Bool(false)
+            && self.normalizer.context.doc.value(id) == Value::Bool(false)
         {
-            self.context.culprit = Some((id, "the schema is `false`".into()));
+            self.normalizer.culprit = Some((id, "the schema is `false`".into()));
         }
-        let tidy = self.context.tidy(terms)?;
+        let tidy = self.normalizer.context.tidy(terms)?;
         let referred = matches!(tidy[..], [Term::Pos(_)]) && !terms.contains(&tidy[0]);
-        let id = match self.known(&tidy) {
+        let id = match self.conjunctions.known(&tidy) {
             Some(id) => id,
             None => {
-                let id = self.conjunctions.len() as ConjunctionId;
-                if self.conjunctions.len() >= MAX_CONJUNCTIONS {
+                let id = self.conjunctions.list.len() as ConjunctionId;
+                if self.conjunctions.list.len() >= MAX_CONJUNCTIONS {
                     return Err(Error::new(
                         ErrorKind::TooComplex,
                         format!("the schema needs more than {MAX_CONJUNCTIONS} combinations of sub-schemas"),
                     ));
                 }
                 let state = match tidy.first() {
-                    None => ConjunctionState::Done(self.any),
-                    Some(&FALSE) => ConjunctionState::Done(self.never),
+                    None => ConjunctionState::Done(self.nodes.any),
+                    Some(&FALSE) => ConjunctionState::Done(self.nodes.never),
                     Some(_) => ConjunctionState::New,
                 };
-                self.conjunctions.push(Conjunction {
+                self.conjunctions.list.push(Conjunction {
                     terms: tidy.clone(),
                     state,
                     referred: false,
                     culprit: None,
                 });
-                self.note(tidy, id);
+                self.conjunctions.note(self.normalizer.context.doc.len(), tidy, id);
                 id
             }
         };
-        self.conjunctions[id as usize].referred |= referred;
+        self.conjunctions.list[id as usize].referred |= referred;
         Ok(id)
-    }
-
-    /// Returns the conjunction of tidied terms, if there is one.
-    fn known(&self, terms: &Terms) -> Option<ConjunctionId> {
-        match terms[..] {
-            [] => self.free,
-            [Term::Pos(id)] => self.single.get(id.0 as usize).copied().filter(|&goal| goal != NO_CONJUNCTION),
-            _ => self.ids.get(terms).copied(),
-        }
-    }
-
-    fn note(&mut self, terms: Terms, goal: ConjunctionId) {
-        match terms[..] {
-            [] => self.free = Some(goal),
-            [Term::Pos(Id(id))] => {
-                let at = id as usize;
-                if at >= self.single.len() {
-                    self.single.resize(self.context.doc.len().max(at + 1), NO_CONJUNCTION);
-                }
-                self.single[at] = goal;
-            }
-            _ => {
-                self.ids.insert(terms, goal);
-            }
-        }
     }
 
     /// Returns the node of a conjunction; a reference to its rule while it is still being built.
     pub fn node(&mut self, goal: ConjunctionId) -> NodeId {
-        match self.conjunctions[goal as usize].state {
+        match self.conjunctions.list[goal as usize].state {
             ConjunctionState::Done(node) | ConjunctionState::Active(Some((_, node))) => node,
             ConjunctionState::Active(None) | ConjunctionState::New => {
-                let rule = self.context.ir.declare_rule();
-                let node = self.context.ir.push(Node::Rule(rule));
-                self.conjunctions[goal as usize].state = ConjunctionState::Active(Some((rule, node)));
+                let rule = self.nodes.ir.declare_rule();
+                let node = self.nodes.ir.push(Node::Rule(rule));
+                self.conjunctions.list[goal as usize].state = ConjunctionState::Active(Some((rule, node)));
                 node
             }
         }
     }
 
-    /// Returns the terms of a conjunction.
-    pub fn terms(&self, goal: ConjunctionId) -> &Terms {
-        &self.conjunctions[goal as usize].terms
-    }
-
-    pub fn is_never(&self, node: NodeId) -> bool {
-        matches!(self.context.ir.node(node), Node::Never)
-    }
-
     /// Returns true if a conjunction is known to allow nothing; false while it is still being
     /// built.
     pub fn is_known_empty(&mut self, goal: ConjunctionId) -> bool {
-        match self.conjunctions[goal as usize].state {
-            ConjunctionState::Done(node) => self.is_never(node),
+        match self.conjunctions.list[goal as usize].state {
+            ConjunctionState::Done(node) => self.nodes.is_never(node),
             _ => false,
         }
-    }
-
-    /// Returns the reason why a conjunction allows nothing.
-    pub fn reason(&self, goal: ConjunctionId) -> Option<UnsatCause> {
-        let goal = &self.conjunctions[goal as usize];
-        goal.culprit.clone().or_else(|| match goal.terms[..] {
-            [Term::Pos(id)] => Some((id, "this schema allows no value".into())),
-            _ => None,
-        })
     }
 
     /// Returns the schema that represents a shape in messages.
@@ -304,29 +293,29 @@ impl<'p> SchemaLowering<'p> {
             Term::Pos(id) | Term::Neg(id) => Some(id),
             _ => None,
         });
-        first.unwrap_or(self.context.doc.root())
+        first.unwrap_or(self.normalizer.context.doc.root())
     }
 
     fn enter(&mut self, goal: ConjunctionId, path: &mut Path) -> Result<()> {
-        if !matches!(self.conjunctions[goal as usize].state, ConjunctionState::New) {
+        if !matches!(self.conjunctions.list[goal as usize].state, ConjunctionState::New) {
             return Ok(());
         }
-        let terms = self.conjunctions[goal as usize].terms.clone();
-        self.context.culprit = None;
-        if let Some(types) = self.context.only_types(&terms)?
-            && let Some(node) = self.types_node(types)
+        let terms = self.conjunctions.list[goal as usize].terms.clone();
+        self.normalizer.culprit = None;
+        if let Some(types) = self.normalizer.only_types(&terms)?
+            && let Some(node) = self.nodes.types_node(&self.normalizer.context, types)
         {
-            self.conjunctions[goal as usize].state = ConjunctionState::Done(node);
+            self.conjunctions.list[goal as usize].state = ConjunctionState::Done(node);
             return Ok(());
         }
-        self.conjunctions[goal as usize].state = ConjunctionState::Active(None);
+        self.conjunctions.list[goal as usize].state = ConjunctionState::Active(None);
         let frame = ConjunctionFrame {
             goal,
             plans: path.plans.len(),
             shared: path.shared.len(),
             children: path.children.len(),
         };
-        let fork = match self.context.shared_alternatives(&terms)? {
+        let fork = match self.normalizer.shared_alternatives(&terms)? {
             None => Some(Fork::new(&terms)),
             Some(SharedAlternatives { shared: elsewhere, inline: here }) => {
                 for term in elsewhere {
@@ -336,13 +325,13 @@ impl<'p> SchemaLowering<'p> {
             }
         };
         let mut shapes = match fork {
-            Some(fork) => self.context.expand(fork, Mode::Exact)?.unwrap_or_default(),
+            Some(fork) => self.normalizer.expand(fork, Mode::Exact)?.unwrap_or_default(),
             None => Shapes::new(),
         };
-        if self.context.policy.closed_objects {
-            self.context.close_objects(&mut shapes)?;
+        if self.normalizer.context.policy.closed_objects {
+            self.normalizer.close_objects(&mut shapes)?;
         }
-        self.conjunctions[goal as usize].culprit = self.context.culprit.take();
+        self.conjunctions.list[goal as usize].culprit = self.normalizer.culprit.take();
         let free = shapes.iter().any(|shape| shape.is_free());
         for shape in shapes {
             if !free || shape.is_free() {
@@ -362,108 +351,34 @@ impl<'p> SchemaLowering<'p> {
         Ok(())
     }
 
-    /// Returns the node of a schema that only names types: the result of [`build`](Self::build),
-    /// without the steps before it. `None` for fractions without integers, which are computed.
-    fn types_node(&mut self, types: Types) -> Option<NodeId> {
-        if let Some(&(_, node)) = self.plain.iter().find(|known| known.0 == types) {
-            return Some(node);
-        }
-        if types.and(Types::NUMBER) == Types::FRACTION {
-            return None;
-        }
-        let any = self.any;
-        if types == Types::ALL {
-            return Some(any);
-        }
-        let zeros = self.context.equal_integers();
-        let numbers = FreeNumber::new(!types.meets(Types::FRACTION), zeros, self.context.policy);
-        let mut parts = Parts::new();
-        let words = WORDS.iter().filter(|w| types.meets(w.0)).map(|w| ByteString::from_slice(w.1.as_bytes()));
-        let words: LiteralSet = words.collect();
-        if !words.is_empty() {
-            parts.push(self.words(words));
-        }
-        let others = [
-            (Types::NUMBER, Node::JsonNumber(numbers)),
-            (Types::STRING, Node::JsonString { lang: None, min_chars: 0, max_chars: None }),
-            (Types::ARRAY, Node::JsonArray { prefix: Vec::new(), rest: Some(any), min: 0, max: None }),
-        ];
-        for (kind, node) in others {
-            if types.meets(kind) {
-                parts.push(self.context.ir.push(node));
-            }
-        }
-        if types.meets(Types::OBJECT) {
-            let extra = vec![Extra { keys: None, value: any }];
-            let object = Object { extra, ..Object::default() };
-            parts.push(self.context.ir.push(Node::JsonObject(Box::new(object))));
-        }
-        let node = self.context.ir.union(parts);
-        self.plain.push((types, node));
-        Some(node)
-    }
-
     fn leave(&mut self, frame: &ConjunctionFrame, plans: &[Plan], elsewhere: &[ConjunctionId]) -> Result<()> {
         let goal = frame.goal as usize;
         self.culprit = None;
         let mut body = self.build(plans, elsewhere)?;
         if let Some(culprit) = self.culprit.take() {
-            self.conjunctions[goal].culprit.get_or_insert(culprit);
+            self.conjunctions.list[goal].culprit.get_or_insert(culprit);
         }
-        if self.context.ir.len() > MAX_NODES {
-            let at = plans.first().map_or(self.context.doc.root(), |p| self.representative_schema(&p.shape));
-            return Err(self.context.error(
+        if self.nodes.ir.len() > MAX_NODES {
+            let at = plans
+                .first()
+                .map_or(self.normalizer.context.doc.root(), |p| self.representative_schema(&p.shape));
+            return Err(self.normalizer.context.error(
                 ErrorKind::TooComplex,
                 at,
                 format!("the schema needs more than {MAX_NODES} nodes"),
             ));
         }
-        if let ConjunctionState::Active(Some((rule, node))) = self.conjunctions[goal].state {
-            self.context.ir.define_rule(rule, body);
-            if !self.is_never(body) {
+        if let ConjunctionState::Active(Some((rule, node))) = self.conjunctions.list[goal].state {
+            self.nodes.ir.define_rule(rule, body);
+            if !self.nodes.is_never(body) {
                 body = node;
             }
-        } else if self.conjunctions[goal].referred && self.is_composite(body) {
-            let rule = self.context.ir.declare_rule();
-            self.context.ir.define_rule(rule, body);
-            body = self.context.ir.push(Node::Rule(rule));
+        } else if self.conjunctions.list[goal].referred && self.nodes.is_composite(body) {
+            let rule = self.nodes.ir.declare_rule();
+            self.nodes.ir.define_rule(rule, body);
+            body = self.nodes.ir.push(Node::Rule(rule));
         }
-        self.conjunctions[goal].state = ConjunctionState::Done(body);
+        self.conjunctions.list[goal].state = ConjunctionState::Done(body);
         Ok(())
-    }
-
-    /// Returns true if a node holds an array or an object, so that a rule of its own pays.
-    fn is_composite(&self, node: NodeId) -> bool {
-        let ir = &self.context.ir;
-        let holds = |id: NodeId| {
-            matches!(ir.node(id), Node::JsonArray { .. } | Node::JsonUnique { .. } | Node::JsonObject(_))
-        };
-        match ir.node(node) {
-            Node::Union(parts) => parts.iter().any(|&p| holds(p)),
-            _ => holds(node),
-        }
-    }
-
-    /// Returns the number language of a specification; equal specifications share a node.
-    pub fn number_node(&mut self, key: NumberKey, spec: &NumberSpec, at: Id) -> Result<NodeId> {
-        if let Some(&node) = self.numbers.get(&key) {
-            return Ok(node);
-        }
-        let (policy, ir) = (self.context.policy, &mut self.context.ir);
-        let made = match spec.minimum.is_none()
-            && spec.maximum.is_none()
-            && spec.scale.is_none()
-            && spec.max_exponent.is_none()
-        {
-            true => Ok(ir.push(Node::JsonNumber(FreeNumber::new(spec.integer, spec.zeros, policy)))),
-            false => number::number(spec, policy, ir),
-        };
-        let node = match made {
-            Ok(node) => node,
-            Err(e) if e.kind() == ErrorKind::Unsatisfiable => self.never,
-            Err(e) => return Err(e.at(self.context.doc.place(at))),
-        };
-        self.numbers.insert(key, node);
-        Ok(node)
     }
 }

@@ -17,36 +17,17 @@
 //! Counters at run time were the alternative. They would have to follow which of two schemas an
 //! item turns out to satisfy.
 
-use smallvec::smallvec;
-
 use super::conjunctions::{ConjunctionId, Plan, SchemaLowering};
-use super::context::SchemaContext;
-use super::keywords as kw;
-use super::shape::{ArrayPart, Term, Terms, add_term, lower_max};
-use crate::constraint::ir::{AutomatonState, Edges, Node, NodeId};
-use crate::constraint::json::document::Id;
-use crate::constraint::policy::Whitespace;
+use super::keywords::Keyword;
+use super::normalize::Normalizer;
+use super::shape::{ArrayPart, Terms, add_term, lower_max};
+use crate::constraint::ir::{AutomatonState, Edges, NodeId};
 use crate::error::Result;
 
 /// Maximum number of states of one array.
 const MAX_STATES: usize = 4_096;
 /// Maximum number of conditions on one array: with N of them, each item has up to 2^N alternatives.
 const MAX_CONDITIONS: usize = 4;
-
-/// Bound on the number of items that satisfy a term.
-#[derive(Debug, Clone)]
-pub(super) struct Contains {
-    /// Term of an item that counts.
-    pub counts: Term,
-    /// Term of an item that does not count.
-    pub fails: Term,
-    /// Index of the first item that may count.
-    pub from: u32,
-    pub min: u32,
-    pub max: Option<u32>,
-    /// Location of the keyword.
-    pub at: Id,
-}
 
 /// An alternative for an item: the conditions for which it counts (a bit each) and its conjunction.
 type Way = (u32, ConjunctionId);
@@ -64,7 +45,7 @@ impl ArrayPart {
     }
 }
 
-impl SchemaContext<'_> {
+impl Normalizer<'_> {
     /// Returns true if no item can count for a condition that requires one; `false` if that cannot
     /// be decided.
     pub fn contains_nothing(&mut self, part: &ArrayPart) -> Result<bool> {
@@ -122,7 +103,10 @@ impl SchemaLowering<'_> {
             return Ok(Vec::new());
         }
         if part.contains.len() > MAX_CONDITIONS {
-            return Err(self.context.unsupported(kw::CONTAINS, part.contains[MAX_CONDITIONS].at));
+            return Err(self
+                .normalizer
+                .context
+                .unsupported(Keyword::Contains, part.contains[MAX_CONDITIONS].at));
         }
         let mut positions = Vec::new();
         for at in 0..=part.uniform_from() {
@@ -157,7 +141,7 @@ impl SchemaLowering<'_> {
         let caps: Vec<usize> = conditions.iter().map(|c| c.max.unwrap_or(c.min) as usize).collect();
         let size = caps.iter().try_fold(items + 1, |n, cap| n.checked_mul(cap + 1));
         if size.is_none_or(|n| n > MAX_STATES) {
-            return Err(self.context.unsupported(kw::CONTAINS, conditions[0].at));
+            return Err(self.normalizer.context.unsupported(Keyword::Contains, conditions[0].at));
         }
         let ways: Vec<Vec<(u32, NodeId)>> = plan
             .contains
@@ -180,8 +164,8 @@ impl SchemaLowering<'_> {
                     // An alternative that counts for more without effect is covered by the one that
                     // does not count for it.
                     let covered = |&(other, there): &(u32, u32)| other & mask == other && there == to;
-                    if !self.is_never(node) && !taken.iter().any(covered) {
-                        edges.push((self.item_node(node, n > 0), to));
+                    if !self.nodes.is_never(node) && !taken.iter().any(covered) {
+                        edges.push((self.nodes.item_node(&self.normalizer.context, node, n > 0), to));
                         taken.push((mask, to));
                     }
                 }
@@ -189,41 +173,9 @@ impl SchemaLowering<'_> {
             states.push(AutomatonState { accept, edges });
         }
         if !reaches_acceptance(&states) {
-            return Ok(self.never);
+            return Ok(self.nodes.never);
         }
-        Ok(self.bracketed(states))
-    }
-
-    /// Builds an array whose items the automaton describes.
-    pub fn bracketed(&mut self, states: Vec<AutomatonState>) -> NodeId {
-        let space = self.space();
-        let ir = &mut self.context.ir;
-        let (open, close) = (ir.bytes("["), ir.bytes("]"));
-        let inside = ir.push(Node::automaton(states));
-        ir.concat(vec![open, space, inside, close])
-    }
-
-    /// Builds an item with its separators.
-    pub fn item_node(&mut self, item: NodeId, comma: bool) -> NodeId {
-        let space = self.space();
-        if !comma {
-            return self.context.ir.concat(vec![item, space]);
-        }
-        let gap = match self.context.policy.whitespace {
-            Whitespace::SingleSpace => self.context.ir.bytes(" "),
-            _ => space,
-        };
-        let comma = self.context.ir.bytes(",");
-        self.context.ir.concat(vec![comma, gap, item, space])
-    }
-
-    /// Returns optional whitespace, as the policy allows it.
-    fn space(&mut self) -> NodeId {
-        let Whitespace::Flexible { max } = self.context.policy.whitespace else {
-            return self.context.ir.push(Node::Empty);
-        };
-        let byte = self.context.ir.push(Node::Class(smallvec![(b'\t', b'\n'), (b'\r', b'\r'), (b' ', b' ')]));
-        self.context.ir.repeat(byte, 0, Some(u32::from(max)))
+        Ok(self.nodes.bracketed(&self.normalizer.context, states))
     }
 }
 

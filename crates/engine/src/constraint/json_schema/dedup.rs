@@ -22,16 +22,16 @@ use std::ops::Range;
 use hashbrown::HashTable;
 use rustc_hash::FxBuildHasher;
 
+use super::keyword_set::set;
+use super::keywords::{Definition, Keyword, KeywordKind};
+use super::schema_positions::Role;
 use crate::constraint::json::document::{Doc, Id, Symbol, Value};
-use crate::constraint::json_schema::keyword_set::KeywordSet;
-use crate::constraint::json_schema::keywords as kw;
-use crate::constraint::json_schema::schema_positions::Role;
 
 impl Doc {
     /// Returns true if the document has keywords for which [`unify`](Doc::unify) pays.
     pub fn offers_choices(&self) -> bool {
-        let choices = KeywordSet::of(&[kw::ONE_OF, kw::NOT, kw::IF]);
-        (0..self.values.len() as u32).any(|id| self.keyword_set(Id(id)).meet(choices))
+        let choices = set(&[Keyword::OneOf, Keyword::Not, Keyword::If]);
+        (0..self.values.len() as u32).any(|id| self.names(Id(id)).meet(choices))
     }
 
     /// Makes equal schemas one. References must not depend on their position in the document: it
@@ -129,6 +129,7 @@ impl Doc {
 
     /// Returns true if a member of a schema is text for its readers.
     fn is_annotation(&self, (name, at): (Symbol, Id)) -> bool {
-        kw::is_annotation_text(name) && matches!(self.value(at), Value::String(_))
+        Definition::of(name).is_some_and(|own| own.kind == KeywordKind::ReaderText)
+            && matches!(self.value(at), Value::String(_))
     }
 }

@@ -22,9 +22,10 @@
 //! Reading these keywords where schemas are merged, negated and validated: each of these places
 //! would have to know all of them.
 
+use super::keyword_set;
+use super::keywords::{Keyword, PassiveKeyword};
+use super::schema_positions::Role;
 use crate::constraint::json::document::{Doc, Id, Symbol, Value};
-use crate::constraint::json_schema::keywords as kw;
-use crate::constraint::json_schema::schema_positions::Role;
 use crate::warning::{Warning, WarningKind};
 
 /// Names of the keywords that are rewritten, if the document has them.
@@ -64,6 +65,8 @@ pub(super) struct Rewritten {
     pub root: Id,
     /// Names that are understood, so they are not unknown keywords.
     pub understood: Vec<Symbol>,
+    /// Nullable schemas: the choice between the schema and `null`, with the schema.
+    pub nullable: Vec<(Id, Id)>,
     pub warnings: Vec<Warning>,
 }
 
@@ -77,27 +80,33 @@ pub(super) fn rewrite(doc: &mut Doc, root: Id, draft3: bool) -> Option<Rewritten
         return None;
     }
     let understood = words.foreign().collect();
-    let mut rewriter =
-        Rewriter { doc, words, flags: flags || draft3, like: Vec::new(), warnings: Vec::new() };
+    let mut rewriter = Rewriter {
+        doc,
+        words,
+        flags: flags || draft3,
+        like: Vec::new(),
+        nullable: Vec::new(),
+        warnings: Vec::new(),
+    };
     let new = rewriter.schema(root);
-    let Rewriter { like, warnings, .. } = rewriter;
+    let Rewriter { like, nullable, warnings, .. } = rewriter;
     doc.replace_root(root, new);
     for (made, original) in like {
-        doc.parents[made.0 as usize] = doc.parents[original.0 as usize];
+        doc.locate_as(made, original);
     }
-    Some(Rewritten { root: new, understood, warnings })
+    Some(Rewritten { root: new, understood, nullable, warnings })
 }
 
 /// Returns true if a property has `required: true` or `required: false`.
 fn has_flags(doc: &Doc, root: Id) -> bool {
     let flagged =
-        |id: Id| doc.get(id, kw::REQUIRED).is_some_and(|at| matches!(doc.value(at), Value::Bool(_)));
+        |id: Id| doc.get(id, Keyword::Required).is_some_and(|at| matches!(doc.value(at), Value::Bool(_)));
     if !(0..doc.len() as u32).map(Id).any(flagged) {
         return false;
     }
     let mut found = false;
     doc.each_schema(root, |id| {
-        let properties = doc.get(id, kw::PROPERTIES);
+        let properties = doc.get(id, Keyword::Properties);
         found |= properties.is_some_and(|at| doc.members(at).iter().any(|m| flagged(m.1)));
     });
     found
@@ -105,7 +114,7 @@ fn has_flags(doc: &Doc, root: Id) -> bool {
 
 /// Returns true if some `type` is `any`, or a list with it or with schemas.
 fn has_old_types(doc: &Doc, any: Option<Symbol>) -> bool {
-    (0..doc.len() as u32).any(|id| doc.get(Id(id), kw::TYPE).is_some_and(|at| is_old_type(doc, at, any)))
+    (0..doc.len() as u32).any(|id| doc.get(Id(id), Keyword::Type).is_some_and(|at| is_old_type(doc, at, any)))
 }
 
 /// Returns true if a `type` is `any` or a list with schemas or `any` in it.
@@ -126,6 +135,7 @@ struct Rewriter<'d> {
     flags: bool,
     /// Values that have, in messages, the location of another one.
     like: Vec<(Id, Id)>,
+    nullable: Vec<(Id, Id)>,
     warnings: Vec<Warning>,
 }
 
@@ -166,7 +176,7 @@ impl Rewriter<'_> {
             match Role::Schema.of_member(*name) {
                 Role::Named => *at = self.named(*name, before, &mut more),
                 Role::Schema => {
-                    more.nullable |= *name == kw::ALL_OF && self.part_is_nullable(before);
+                    more.nullable |= *name == Keyword::AllOf && self.part_is_nullable(before);
                     *at = self.schema(before);
                 }
                 Role::Data => self.keyword(id, name, at, &mut more),
@@ -180,9 +190,9 @@ impl Rewriter<'_> {
         }
         let null = self.type_named("null");
         let list = self.doc.close_array(&[(Symbol(0), copy), (Symbol(0), null)]);
-        let either = self.doc.close_object(&[(kw::ANY_OF, list)]);
+        let either = self.doc.close_object(&[(Keyword::AnyOf.into(), list)]);
         self.like.push((copy, either));
-        self.doc.nullable.insert(either, copy);
+        self.nullable.push((either, copy));
         either
     }
 
@@ -193,8 +203,8 @@ impl Rewriter<'_> {
         }
         let mut members = self.doc.members(map).to_vec();
         for (name, at) in &mut members {
-            let flag = self.doc.get(*at, kw::REQUIRED).map(|flag| self.doc.value(flag));
-            if keyword == kw::PROPERTIES && flag == Some(Value::Bool(true)) {
+            let flag = self.doc.get(*at, Keyword::Required).map(|flag| self.doc.value(flag));
+            if keyword == Keyword::Properties && flag == Some(Value::Bool(true)) {
                 more.required.push(*name);
             }
             // `dependencies` also has lists of names.
@@ -216,11 +226,11 @@ impl Rewriter<'_> {
         } else if word == self.words.divisible_by && matches!(self.doc.value(*at), Value::Number(_)) {
             let divisor = self.doc.push(self.doc.value(*at));
             self.like.push((divisor, *at));
-            match self.doc.get(schema, kw::MULTIPLE_OF) {
-                None => more.members.push((kw::MULTIPLE_OF, divisor)),
-                Some(_) => more.all_of.push(self.doc.close_object(&[(kw::MULTIPLE_OF, divisor)])),
+            match self.doc.get(schema, Keyword::MultipleOf) {
+                None => more.members.push((Keyword::MultipleOf.into(), divisor)),
+                Some(_) => more.all_of.push(self.doc.close_object(&[(Keyword::MultipleOf.into(), divisor)])),
             }
-        } else if word == self.words.bson_type && self.doc.get(schema, kw::TYPE).is_none() {
+        } else if word == self.words.bson_type && self.doc.get(schema, Keyword::Type).is_none() {
             self.bson_type(schema, *at, more);
         } else if word == self.words.extends && !matches!(self.doc.value(*at), Value::String(_)) {
             let base = self.schema(*at);
@@ -230,11 +240,11 @@ impl Rewriter<'_> {
             }
         } else if word == self.words.disallow {
             let kinds = self.union(*at);
-            more.all_of.push(self.doc.close_object(&[(kw::NOT, kinds)]));
-        } else if *name == kw::TYPE && is_old_type(self.doc, *at, self.words.any) {
+            more.all_of.push(self.doc.close_object(&[(Keyword::Not.into(), kinds)]));
+        } else if *name == Keyword::Type && is_old_type(self.doc, *at, self.words.any) {
             more.all_of.push(self.union(*at));
             *name = REMOVED;
-        } else if *name == kw::REQUIRED && self.flags && matches!(self.doc.value(*at), Value::Bool(_)) {
+        } else if *name == Keyword::Required && self.flags && matches!(self.doc.value(*at), Value::Bool(_)) {
             *name = REMOVED;
         } else if word == self.words.components {
             *at = self.components(*at);
@@ -247,22 +257,22 @@ impl Rewriter<'_> {
         if !more.required.is_empty() {
             let names: Vec<Id> =
                 more.required.iter().map(|&name| self.doc.push(Value::String(name))).collect();
-            self.extend_list(members, kw::REQUIRED, &names);
+            self.extend_list(members, Keyword::Required, &names);
         }
         if !more.all_of.is_empty() {
-            self.extend_list(members, kw::ALL_OF, &more.all_of);
+            self.extend_list(members, Keyword::AllOf, &more.all_of);
         }
     }
 
     /// Adds elements to the list that a keyword has, or the keyword with them.
-    fn extend_list(&mut self, members: &mut Vec<(Symbol, Id)>, keyword: Symbol, more: &[Id]) {
+    fn extend_list(&mut self, members: &mut Vec<(Symbol, Id)>, keyword: Keyword, more: &[Id]) {
         let old = members.iter().position(|m| m.0 == keyword);
         let known = old.map_or(&[][..], |at| self.doc.elements(members[at].1));
         let all: Vec<(Symbol, Id)> = known.iter().chain(more).map(|&e| (Symbol(0), e)).collect();
         let list = self.doc.close_array(&all);
         match old {
             Some(at) => members[at].1 = list,
-            None => members.push((keyword, list)),
+            None => members.push((keyword.into(), list)),
         }
     }
 
@@ -273,7 +283,7 @@ impl Rewriter<'_> {
             let nullable = |m: &(Symbol, Id)| {
                 self.words.nullable.contains(&Some(m.0)) && self.doc.value(m.1) == Value::Bool(true)
             };
-            members.iter().any(nullable) && !members.iter().any(|m| kw::asserts(m.0))
+            members.iter().any(nullable) && !self.doc.names(part).meet(keyword_set::ASSERTING)
         };
         let found = self.doc.elements(parts).iter().find(says_only).copied();
         if let Some(part) = found {
@@ -290,7 +300,7 @@ impl Rewriter<'_> {
             value => {
                 let named = rewriter.doc.push(value);
                 rewriter.like.push((named, id));
-                rewriter.doc.close_object(&[(kw::TYPE, named)])
+                rewriter.doc.close_object(&[(Keyword::Type.into(), named)])
             }
         };
         if !matches!(self.doc.value(at), Value::Array { .. }) {
@@ -299,7 +309,7 @@ impl Rewriter<'_> {
         let elements = self.doc.elements(at).to_vec();
         let kinds: Vec<(Symbol, Id)> = elements.into_iter().map(|e| (Symbol(0), kind(self, e))).collect();
         let list = self.doc.close_array(&kinds);
-        self.doc.close_object(&[(kw::ANY_OF, list)])
+        self.doc.close_object(&[(Keyword::AnyOf.into(), list)])
     }
 
     /// Adds the types of JSON that types of BSON stand for.
@@ -332,10 +342,10 @@ impl Rewriter<'_> {
         }
         let list = self.doc.close_array(&texts);
         self.like.push((list, at));
-        more.members.push((kw::TYPE, list));
-        if let Some(format) = bounded.filter(|_| self.doc.get(schema, kw::FORMAT).is_none()) {
+        more.members.push((Keyword::Type.into(), list));
+        if let Some(format) = bounded.filter(|_| self.doc.get(schema, Keyword::Format).is_none()) {
             let name = self.doc.intern(format);
-            more.members.push((kw::FORMAT, self.doc.push(Value::String(name))));
+            more.members.push((Keyword::Format.into(), self.doc.push(Value::String(name))));
         }
     }
 
@@ -344,14 +354,14 @@ impl Rewriter<'_> {
         let Some(name) = self.doc.lookup("schemas") else { return at };
         let mut members = self.doc.members(at).to_vec();
         let Some(schemas) = members.iter_mut().find(|m| m.0 == name) else { return at };
-        schemas.1 = self.named(kw::DEFS, schemas.1, &mut Additions::default());
+        schemas.1 = self.named(PassiveKeyword::Defs.into(), schemas.1, &mut Additions::default());
         self.doc.close_object(&members)
     }
 
     fn type_named(&mut self, name: &str) -> Id {
         let name = self.doc.intern(name);
         let name = self.doc.push(Value::String(name));
-        self.doc.close_object(&[(kw::TYPE, name)])
+        self.doc.close_object(&[(Keyword::Type.into(), name)])
     }
 
     fn warn(&mut self, at: Id, message: &str) {

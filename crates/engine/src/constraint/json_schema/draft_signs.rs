@@ -7,13 +7,14 @@
 //!
 //! One pass over the keyword sets. Schemas are visited only if there is a sign.
 
-use crate::constraint::json::document::{Doc, Id, Value};
-use crate::constraint::json_schema::keyword_set::KeywordSet;
-use crate::constraint::json_schema::keywords::{self as kw, SchemaDraft};
+use super::drafts::SchemaDraft;
+use super::keyword_set::{NAMING, set};
+use super::keywords::{Keyword, PassiveKeyword};
+use crate::constraint::json::document::{Doc, Id, Symbol, Value};
+use crate::constraint::json::symbol_set::SymbolSet;
 
 /// Keywords that show which draft a document follows.
-const SIGNS: KeywordSet =
-    KeywordSet::of(&[kw::ITEMS, kw::ID, kw::OLD_ID, kw::RECURSIVE_REF, kw::RECURSIVE_ANCHOR]);
+const SIGNS: SymbolSet = set(&[Keyword::Items, Keyword::RecursiveRef]).or(NAMING);
 
 /// What the schemas of a document show about its draft.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
@@ -30,7 +31,7 @@ struct Signs {
 /// Returns the draft that the keywords of a schema show; `None` without a sign of an older one.
 pub(super) fn draft_of_keywords(doc: &Doc, root: Id) -> Option<SchemaDraft> {
     let shows = |id: Id| {
-        let keys = doc.keyword_set(id);
+        let keys = doc.names(id);
         keys.meet(SIGNS) && signs(doc, id) != Signs::default()
     };
     // Most documents have no sign, also not in their data.
@@ -45,7 +46,7 @@ pub(super) fn draft_of_keywords(doc: &Doc, root: Id) -> Option<SchemaDraft> {
         all.named_by_old_id |= own.named_by_old_id;
         all.recursive |= own.recursive;
     });
-    let newer = (0..doc.len() as u32).any(|id| doc.get(Id(id), kw::PREFIX_ITEMS).is_some());
+    let newer = (0..doc.len() as u32).any(|id| doc.get(Id(id), Keyword::PrefixItems).is_some());
     match all {
         _ if newer => None,
         Signs { named_by_id: false, named_by_old_id: true, .. } => Some(SchemaDraft::D4),
@@ -56,15 +57,17 @@ pub(super) fn draft_of_keywords(doc: &Doc, root: Id) -> Option<SchemaDraft> {
 }
 
 fn signs(doc: &Doc, id: Id) -> Signs {
-    let value = |name| doc.get(id, name);
-    let anchor = |name| {
-        let text = value(name).and_then(|at| doc.string(at)).map(|name| doc.name(name));
+    let value = |name: Symbol| doc.get(id, name);
+    let anchor = |name: PassiveKeyword| {
+        let text = value(name.into()).and_then(|at| doc.string(at)).map(|name| doc.name(name));
         text.is_some_and(|text| text.len() > 1 && text.starts_with('#'))
     };
     Signs {
-        item_lists: value(kw::ITEMS).is_some_and(|at| matches!(doc.value(at), Value::Array { .. })),
-        named_by_id: anchor(kw::ID),
-        named_by_old_id: anchor(kw::OLD_ID),
-        recursive: value(kw::RECURSIVE_REF).is_some() || value(kw::RECURSIVE_ANCHOR).is_some(),
+        item_lists: value(Keyword::Items.into())
+            .is_some_and(|at| matches!(doc.value(at), Value::Array { .. })),
+        named_by_id: anchor(PassiveKeyword::Id),
+        named_by_old_id: anchor(PassiveKeyword::OldId),
+        recursive: value(Keyword::RecursiveRef.into()).is_some()
+            || value(PassiveKeyword::RecursiveAnchor.into()).is_some(),
     }
 }

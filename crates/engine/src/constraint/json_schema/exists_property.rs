@@ -15,9 +15,11 @@ use std::sync::Arc;
 
 use super::conjunctions::{ConjunctionId, Plan, SchemaLowering};
 use super::context::SchemaContext;
-use super::keyword_values::Schemas;
-use super::keywords as kw;
-use super::shape::{Shape, Term, Test, add_term};
+use super::evaluated::is_evaluated;
+use super::keywords::Keyword;
+use super::normalize::Normalizer;
+use super::properties::undeclared;
+use super::shape::{ExistsProperty, Names, Schemas, Shape, Term, Test, add_term};
 use super::undeclared::Keys;
 use crate::char_lang::char_dfa::CharDfa;
 use crate::constraint::ir::{self, Extra, MAX_DEMANDS, Node, NodeId, Parts, Property};
@@ -28,29 +30,6 @@ use crate::error::{ErrorKind, Result};
 const MAX_OBJECTS: usize = 256;
 /// Maximum number of names that can meet a demand and are declared for it.
 const MAX_DECLARED_FOR_DEMAND: usize = 64;
-
-/// A demand: a property must exist with one of these names and a value that satisfies the term.
-#[derive(Debug, Clone)]
-pub(super) struct ExistsProperty {
-    pub names: Names,
-    /// Term of the value; `None`: any value.
-    pub value: Option<Term>,
-    /// Location of the keyword.
-    pub at: Id,
-}
-
-/// A set of property names.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Names {
-    /// Names that the schema neither lists in `properties` nor matches in `patternProperties`.
-    Undeclared(Id),
-    /// Names that match the pattern.
-    Matching(Symbol),
-    /// Names that violate the schema.
-    Failing(Id),
-    /// Names that are not in a set of evaluated ones.
-    Outside(u32),
-}
 
 /// The demands of a shape with their conjunctions.
 pub(super) struct Planned {
@@ -71,23 +50,23 @@ impl Planned {
 /// Declared properties, by index, with their conjunctions.
 type Chosen = Vec<(usize, ConjunctionId)>;
 
-impl SchemaContext<'_> {
+impl Normalizer<'_> {
     /// Returns true if a name is among those of a demand.
     fn names_have(&mut self, names: Names, name: Symbol, at: Id) -> Result<bool> {
         match names {
-            Names::Matching(pattern) => self.passes(Test::Pattern(pattern), name, at),
-            Names::Failing(schema) => Ok(!self.name_valid(schema, name)?),
+            Names::Matching(pattern) => self.context.passes(Test::Pattern(pattern), name, at),
+            Names::Failing(schema) => Ok(!self.validator().name_valid(schema, name)?),
             Names::Outside(set) => {
-                let seen = self.evaluated[set as usize].clone();
-                Ok(!self.is_evaluated(&seen, name)?)
+                let seen = self.evaluated.set(set);
+                Ok(!is_evaluated(&mut self.context, &seen, name)?)
             }
             Names::Undeclared(schema) => {
-                let (properties, patterns) = self.declarations(schema)?;
+                let (properties, patterns) = declarations(&self.context, schema)?;
                 if properties.contains(&name) {
                     return Ok(false);
                 }
                 for (pattern, at) in patterns {
-                    if self.passes(Test::Pattern(pattern), name, at)? {
+                    if self.context.passes(Test::Pattern(pattern), name, at)? {
                         return Ok(false);
                     }
                 }
@@ -99,39 +78,40 @@ impl SchemaContext<'_> {
     /// Returns the names of a demand, as an automaton.
     fn names_language(&mut self, names: Names, at: Id) -> Result<Arc<CharDfa>> {
         match names {
-            Names::Matching(pattern) => self.any_pattern(&[(pattern, at)]),
+            Names::Matching(pattern) => self.context.texts.any_pattern(&self.context.doc, &[(pattern, at)]),
             Names::Failing(schema) => self.name_language(&[Term::Neg(schema)]),
             Names::Undeclared(schema) => {
-                let (properties, patterns) = self.declarations(schema)?;
-                self.other_names(&properties, &patterns)
+                let (properties, patterns) = declarations(&self.context, schema)?;
+                other_names(&mut self.context, &properties, &patterns)
             }
             Names::Outside(set) => {
-                let seen = self.evaluated[set as usize].clone();
-                self.other_names(&seen.names, &seen.patterns)
+                let seen = self.evaluated.set(set);
+                other_names(&mut self.context, &seen.names, &seen.patterns)
             }
         }
     }
+}
 
-    /// Returns the names that are not listed and match none of the patterns.
-    fn other_names(&mut self, names: &[Symbol], patterns: &[(Symbol, Id)]) -> Result<Arc<CharDfa>> {
-        let all = CharDfa::words(names.iter().map(|&n| self.doc.name(n)))?.complement();
-        match patterns.is_empty() {
-            true => Ok(Arc::new(all)),
-            false => {
-                let patterns = self.any_pattern(patterns)?;
-                all.without(&patterns).map(Arc::new)
-            }
+/// Returns the names that are not listed and match none of the patterns.
+fn other_names(
+    context: &mut SchemaContext<'_>,
+    names: &[Symbol],
+    patterns: &[(Symbol, Id)],
+) -> Result<Arc<CharDfa>> {
+    let all = CharDfa::words(names.iter().map(|&n| context.doc.name(n)))?.complement();
+    match patterns.is_empty() {
+        true => Ok(Arc::new(all)),
+        false => {
+            let patterns = context.texts.any_pattern(&context.doc, patterns)?;
+            all.without(&patterns).map(Arc::new)
         }
     }
+}
 
-    /// Returns the names and patterns of names that a schema object declares.
-    fn declarations(&self, schema: Id) -> Result<(Vec<Symbol>, Schemas)> {
-        let list = |name| match self.doc.get(schema, name) {
-            Some(at) => self.object(at),
-            None => Ok(Schemas::new()),
-        };
-        Ok((list(kw::PROPERTIES)?.into_iter().map(|p| p.0).collect(), list(kw::PATTERN_PROPERTIES)?))
-    }
+/// Returns the names and patterns of names that a schema object declares.
+fn declarations(context: &SchemaContext<'_>, schema: Id) -> Result<(Vec<Symbol>, Schemas)> {
+    let names = context.entries(schema, Keyword::Properties)?.into_iter().map(|p| p.0).collect();
+    Ok((names, context.entries(schema, Keyword::PatternProperties)?))
 }
 
 impl SchemaLowering<'_> {
@@ -146,10 +126,10 @@ impl SchemaLowering<'_> {
         // Demands that are kept, with the declared names that can meet them.
         let mut kept: Vec<(ExistsProperty, Vec<Symbol>)> = Vec::new();
         for demand in std::mem::take(&mut shape.object.demands) {
-            self.context.step(names.len() as u64 / 4, demand.at)?;
+            self.normalizer.context.step(names.len() as u64 / 4, demand.at)?;
             let mut meant = Vec::new();
             for &name in &names {
-                if self.context.names_have(demand.names, name, demand.at)? {
+                if self.normalizer.names_have(demand.names, name, demand.at)? {
                     meant.push(name);
                 }
             }
@@ -174,7 +154,7 @@ impl SchemaLowering<'_> {
     fn accepts_any_value(&self, demand: &ExistsProperty) -> bool {
         match demand.value {
             None => true,
-            Some(Term::Neg(id)) => self.context.doc.value(id) == Value::Bool(false),
+            Some(Term::Neg(id)) => self.normalizer.context.doc.value(id) == Value::Bool(false),
             _ => false,
         }
     }
@@ -193,7 +173,7 @@ impl SchemaLowering<'_> {
             for meets in 1..1u32 << demands.len() {
                 let mut both = keys.clone();
                 for (_, demand) in demands.iter().enumerate().filter(|(bit, _)| meets >> bit & 1 == 1) {
-                    let own = self.context.names_language(demand.names, demand.at)?;
+                    let own = self.normalizer.names_language(demand.names, demand.at)?;
                     both = Some(match both {
                         Some(both) => Arc::new(both.intersect(&own)?),
                         None => own,
@@ -206,9 +186,9 @@ impl SchemaLowering<'_> {
         few.dedup();
         let mut any = false;
         for name in few {
-            let name = self.context.doc.intern(&name);
+            let name = self.normalizer.context.doc.intern(&name);
             if !shape.object.values.contains_key(&name) {
-                let known = self.context.undeclared(shape, name)?;
+                let known = undeclared(&mut self.normalizer.context, shape, name)?;
                 shape.object.values.change().insert(name, known);
                 shape.object.late.push(name);
                 any = true;
@@ -221,7 +201,9 @@ impl SchemaLowering<'_> {
     fn keys_language(&mut self, keys: &Keys) -> Result<Option<Arc<CharDfa>>> {
         Ok(match keys {
             Keys::All => None,
-            Keys::Patterns(patterns) => Some(self.context.any_pattern(patterns)?),
+            Keys::Patterns(patterns) => {
+                Some(self.normalizer.context.texts.any_pattern(&self.normalizer.context.doc, patterns)?)
+            }
             Keys::Automaton(keys) => Some(keys.clone()),
         })
     }
@@ -240,7 +222,11 @@ impl SchemaLowering<'_> {
         if demands.len() > MAX_DEMANDS as usize {
             let message =
                 format!("more than {MAX_DEMANDS} properties that must be there without being named");
-            let error = self.context.error(ErrorKind::TooComplex, demands[MAX_DEMANDS as usize].at, message);
+            let error = self.normalizer.context.error(
+                ErrorKind::TooComplex,
+                demands[MAX_DEMANDS as usize].at,
+                message,
+            );
             return Err(error.hint("state what is allowed instead"));
         }
         let all = (1u32 << demands.len()) - 1;
@@ -248,7 +234,7 @@ impl SchemaLowering<'_> {
         for (i, &(name, goal, _)) in properties.iter().enumerate() {
             let mut able = 0;
             for (bit, demand) in demands.iter().enumerate() {
-                able |= u32::from(self.context.names_have(demand.names, name, demand.at)?) << bit;
+                able |= u32::from(self.normalizer.names_have(demand.names, name, demand.at)?) << bit;
             }
             for meets in (1..=all).filter(|m| m & !able == 0) {
                 planned.declared.push((i, meets, self.narrowed(goal, demands, meets)?));
@@ -259,7 +245,7 @@ impl SchemaLowering<'_> {
         }
         let mut wanted: Vec<Arc<CharDfa>> = Vec::new();
         for demand in demands {
-            wanted.push(self.context.names_language(demand.names, demand.at)?);
+            wanted.push(self.normalizer.names_language(demand.names, demand.at)?);
         }
         for (keys, goal) in extra {
             let keys = self.keys_language(keys)?;
@@ -287,7 +273,7 @@ impl SchemaLowering<'_> {
         demands: &[ExistsProperty],
         meets: u32,
     ) -> Result<ConjunctionId> {
-        let mut terms = self.terms(goal).clone();
+        let mut terms = self.conjunctions.terms(goal).clone();
         for (_, demand) in demands.iter().enumerate().filter(|(bit, _)| meets >> bit & 1 == 1) {
             demand.value.iter().for_each(|t| add_term(&mut terms, *t));
         }
@@ -325,7 +311,7 @@ impl SchemaLowering<'_> {
             if objects > MAX_OBJECTS {
                 let at = plan.shape.object.demands[0].at;
                 let message = format!("this takes more than {MAX_OBJECTS} kinds of objects");
-                return Err(self.context.error(ErrorKind::TooComplex, at, message));
+                return Err(self.normalizer.context.error(ErrorKind::TooComplex, at, message));
             }
             if let Some(properties) = self.chosen(plan, &chosen, properties) {
                 match undeclared {
@@ -348,9 +334,9 @@ impl SchemaLowering<'_> {
         let mut properties = properties.to_vec();
         for &(i, goal) in chosen {
             let value = self.node(goal);
-            let name = self.context.doc.name(plan.properties[i].0);
+            let name = self.normalizer.context.doc.name(plan.properties[i].0);
             let property = properties.iter_mut().find(|p| *p.name == *name)?;
-            if self.is_never(value) {
+            if self.nodes.is_never(value) {
                 return None;
             }
             (property.value, property.required) = (value, true);
@@ -371,8 +357,8 @@ impl SchemaLowering<'_> {
         let mut demand = Vec::new();
         for (meets, keys, goal, by_name) in planned.extra.iter().filter(|e| e.0 & !wanted == 0) {
             let value = self.node(*goal);
-            if !self.is_never(value) {
-                let entry = Extra { keys: self.keys_node(keys)?, value };
+            if !self.nodes.is_never(value) {
+                let entry = Extra { keys: self.nodes.keys_node(&self.normalizer.context, keys)?, value };
                 demand.push(ir::Demand { meets: *meets, by_name: *by_name, entry });
             }
         }
@@ -381,14 +367,15 @@ impl SchemaLowering<'_> {
         }
         let mut entries = Vec::with_capacity(extra.len());
         for (keys, value) in extra {
-            entries.push(Extra { keys: self.keys_node(keys)?, value: *value });
+            entries
+                .push(Extra { keys: self.nodes.keys_node(&self.normalizer.context, keys)?, value: *value });
         }
         let (min, max) = (plan.shape.object.min, plan.shape.object.max);
         if max.is_some_and(|max| properties.iter().filter(|p| p.required).count() >= max as usize) {
             return Ok(());
         }
         let object = ir::Object { properties, extra: entries, demand, min, max, ..ir::Object::default() };
-        parts.push(self.context.ir.push(Node::JsonObject(Box::new(object))));
+        parts.push(self.nodes.ir.push(Node::JsonObject(Box::new(object))));
         Ok(())
     }
 }

@@ -9,26 +9,23 @@
 
 use std::rc::Rc;
 
-use smallvec::{SmallVec, smallvec};
+use smallvec::smallvec;
 
 use super::context::SchemaContext;
-use super::keywords::{self as kw, SchemaDraft};
-use super::shape::{Bound, Test};
+use super::drafts::SchemaDraft;
+use super::keywords::Keyword;
+use super::number_formats::{NumberFormat, number_format};
+use super::shape::{Bound, NameList, Schemas, Test};
+use super::types::Types;
 use crate::constraint::json::document::{Id, Symbol, Value};
 use crate::decimal::Decimal;
 use crate::error::{Error, ErrorKind, Result};
 
-/// Names of properties.
-pub(super) type NameList = SmallVec<[Symbol; 8]>;
-/// Schemas by name, or by pattern.
-pub(super) type Schemas = SmallVec<[(Symbol, Id); 8]>;
-
 impl SchemaContext<'_> {
     /// Makes the error for an unsupported keyword.
-    pub fn unsupported(&self, name: Symbol, at: Id) -> Error {
-        let word = self.doc.name(name);
-        self.error(ErrorKind::Unsupported, at, format!("the keyword `{word}` is not supported here"))
-            .hint(hint(name))
+    pub fn unsupported(&self, keyword: Keyword, at: Id) -> Error {
+        let message = format!("the keyword `{}` is not supported here", keyword.name());
+        self.error(ErrorKind::Unsupported, at, message).hint(hint(keyword))
     }
 
     /// Returns the schemas of `allOf`, `anyOf` or `oneOf`.
@@ -64,17 +61,23 @@ impl SchemaContext<'_> {
         }
     }
 
+    /// Returns the members of the value of a keyword; none without it.
+    pub fn entries(&self, schema: Id, keyword: Keyword) -> Result<Schemas> {
+        self.doc.get(schema, keyword).map_or(Ok(Schemas::new()), |at| self.object(at))
+    }
+
     /// Returns the bound a keyword sets and whether it is exclusive; `None` for the boolean forms
     /// of draft 4, which count with the bound next to them.
-    pub fn bound(&mut self, schema: Id, name: Symbol, at: Id) -> Result<Option<(Bound, bool)>> {
-        let own = matches!(name, kw::EXCLUSIVE_MINIMUM | kw::EXCLUSIVE_MAXIMUM);
+    pub fn bound(&mut self, schema: Id, name: Keyword, at: Id) -> Result<Option<(Bound, bool)>> {
+        let own = matches!(name, Keyword::ExclusiveMinimum | Keyword::ExclusiveMaximum);
         if own && matches!(self.doc.value(at), Value::Bool(_)) {
             return Ok(None);
         }
         let (Value::Number(text), Some(number)) = (self.doc.value(at), self.number(at)) else {
             return Err(self.invalid(at, "expected a number"));
         };
-        let flag = if name == kw::MINIMUM { kw::EXCLUSIVE_MINIMUM } else { kw::EXCLUSIVE_MAXIMUM };
+        let flag =
+            if name == Keyword::Minimum { Keyword::ExclusiveMinimum } else { Keyword::ExclusiveMaximum };
         let flagged = self.doc.get(schema, flag).is_some_and(|f| self.doc.value(f) == Value::Bool(true));
         let exclusive = own || flagged;
         Ok(Some((Bound { value: (*number).clone(), text, exclusive }, exclusive)))
@@ -89,9 +92,9 @@ impl SchemaContext<'_> {
     /// Returns the schemas of the first items and of all further ones (`None`: anything), in any
     /// draft.
     pub fn item_schemas(&self, schema: Id) -> Result<(Vec<Id>, Option<Id>)> {
-        let items = self.doc.get(schema, kw::ITEMS);
+        let items = self.doc.get(schema, Keyword::Items);
         if self.draft >= SchemaDraft::D2020 {
-            let prefix = match self.doc.get(schema, kw::PREFIX_ITEMS) {
+            let prefix = match self.doc.get(schema, Keyword::PrefixItems) {
                 Some(at) => self.schemas(at)?,
                 None => Vec::new(),
             };
@@ -104,7 +107,7 @@ impl SchemaContext<'_> {
         }
         match items.map(|i| (i, self.doc.value(i))) {
             Some((at, Value::Array { .. })) => {
-                Ok((self.doc.elements(at).to_vec(), self.doc.get(schema, kw::ADDITIONAL_ITEMS)))
+                Ok((self.doc.elements(at).to_vec(), self.doc.get(schema, Keyword::AdditionalItems)))
             }
             _ => Ok((Vec::new(), items)),
         }
@@ -115,13 +118,13 @@ impl SchemaContext<'_> {
     pub fn member_schemas(&mut self, schema: Id, name: Symbol, only: Option<Id>) -> Result<Vec<Id>> {
         let wanted = |at: Id| only.is_none_or(|o| o == at);
         let (mut found, mut declared) = (Vec::new(), false);
-        if let Some(at) = self.doc.get(schema, kw::PROPERTIES)
+        if let Some(at) = self.doc.get(schema, Keyword::Properties)
             && let Some(value) = self.doc.get(at, name)
         {
             declared = true;
             found.extend(wanted(at).then_some(value));
         }
-        if let Some(at) = self.doc.get(schema, kw::PATTERN_PROPERTIES) {
+        if let Some(at) = self.doc.get(schema, Keyword::PatternProperties) {
             for (pattern, value) in self.object(at)? {
                 if self.passes(Test::Pattern(pattern), name, value)? {
                     declared = true;
@@ -129,29 +132,148 @@ impl SchemaContext<'_> {
                 }
             }
         }
-        if let Some(at) = self.doc.get(schema, kw::ADDITIONAL_PROPERTIES)
+        if let Some(at) = self.doc.get(schema, Keyword::AdditionalProperties)
             && !declared
         {
             found.extend(wanted(at).then_some(at));
         }
         Ok(found)
     }
+
+    /// Returns the types that a `type` keyword names.
+    pub fn types(&self, at: Id) -> Result<Types> {
+        let own = [at];
+        let list = match self.doc.value(at) {
+            Value::Array { .. } => self.doc.elements(at),
+            _ => &own[..],
+        };
+        let mut types = Types::NONE;
+        for &item in list {
+            let word = self.doc.string(item).map(|n| self.doc.name(n));
+            types = types.or(match word {
+                Some("null") => Types::NULL,
+                Some("boolean") => Types::BOOL,
+                Some("integer") => Types::INT,
+                Some("number") => Types::NUMBER,
+                Some("string") => Types::STRING,
+                Some("array") => Types::ARRAY,
+                Some("object") => Types::OBJECT,
+                _ => {
+                    let error = self.invalid(item, format!("{} is not a type", self.show(item)));
+                    return Err(match word.and_then(type_hint) {
+                        Some(hint) => error.hint(hint),
+                        None => error,
+                    });
+                }
+            });
+        }
+        Ok(types)
+    }
+
+    /// Returns `minContains` and `maxContains`, if the draft has them.
+    pub fn contains_bounds(&mut self, schema: Id) -> Result<(u32, Option<u32>)> {
+        let mut bound = |name: Keyword| match self.doc.get(schema, name) {
+            Some(at) if self.draft >= SchemaDraft::D2019 => self.count(at).map(Some),
+            _ => Ok(None),
+        };
+        Ok((bound(Keyword::MinContains)?.unwrap_or(1), bound(Keyword::MaxContains)?))
+    }
+
+    /// Returns true if a schema's `properties` lists these names, so that no choice affects their
+    /// order.
+    pub fn declares(&self, schema: Id, names: &[Symbol]) -> bool {
+        let own = self.doc.get(schema, Keyword::Properties);
+        own.is_some_and(|own| names.iter().all(|&name| self.doc.get(own, name).is_some()))
+    }
+
+    /// Returns true if the keyword asserts anything.
+    pub fn is_verbatim(&self, at: Id) -> Result<bool> {
+        match self.doc.value(at) {
+            Value::Bool(holds) => Ok(holds),
+            _ => Err(self.invalid(at, "expected a boolean")),
+        }
+    }
+
+    /// Returns the machine type that the value of a `format` names.
+    pub fn number_format(&self, at: Id) -> Option<NumberFormat> {
+        number_format(self.doc.name(self.doc.string(at)?))
+    }
+
+    /// Returns the exact value of a number literal.
+    pub fn number(&mut self, id: Id) -> Option<Rc<Decimal>> {
+        let Value::Number(text) = self.doc.value(id) else { return None };
+        let doc = &self.doc;
+        Some(self.numbers.entry(id).or_insert_with(|| Rc::new(Decimal::new(doc.name(text)))).clone())
+    }
+
+    /// Reads a keyword value that must be a count.
+    pub fn count(&mut self, id: Id) -> Result<u32> {
+        if let Value::Number(text) = self.doc.value(id)
+            && let text = self.doc.name(text)
+            && text.len() <= 9
+            && let Ok(count) = text.parse()
+        {
+            return Ok(count);
+        }
+        let count = self.number(id).and_then(|n| n.count());
+        count.ok_or_else(|| {
+            self.invalid(id, format!("expected a non-negative integer, found {}", self.show(id)))
+        })
+    }
+
+    /// Returns the type of a literal.
+    pub fn type_of(&mut self, id: Id) -> Types {
+        match self.doc.value(id) {
+            Value::Null => Types::NULL,
+            Value::Bool(true) => Types::TRUE,
+            Value::Bool(false) => Types::FALSE,
+            Value::Number(text) => {
+                let plain = !self.doc.name(text).contains(['.', 'e', 'E']);
+                let whole = self.number(id).is_some_and(|n| n.is_integer());
+                // Draft 4 recognises integers by their text.
+                if whole && (plain || self.draft > SchemaDraft::D4) { Types::INT } else { Types::FRACTION }
+            }
+            Value::String(_) => Types::STRING,
+            Value::Array { .. } => Types::ARRAY,
+            Value::Object { .. } => Types::OBJECT,
+        }
+    }
 }
 
+/// Hints for the keywords that are refused in some places.
+const HINTS: [(Keyword, &str); 2] = [
+    (Keyword::UniqueItems, "remove `uniqueItems` and check the items afterwards, or set it to false"),
+    (
+        Keyword::MultipleOf,
+        "powers of ten up to 1 (1, 0.1, 0.01, …) are supported, and any divisor between close integer bounds",
+    ),
+];
+
 /// Returns the hint for an unsupported keyword.
-pub(super) fn hint(name: Symbol) -> &'static str {
-    match name {
-        kw::UNIQUE_ITEMS => "remove `uniqueItems` and check the items afterwards, or set it to false",
-        kw::MULTIPLE_OF => {
-            "powers of ten up to 1 (1, 0.1, 0.01, …) are supported, and any divisor between close integer bounds"
+fn hint(keyword: Keyword) -> &'static str {
+    let known = HINTS.iter().find(|(own, _)| *own == keyword);
+    known.map_or("remove the keyword and check the value afterwards", |(_, hint)| hint)
+}
+
+/// Returns what to write instead of a word that is not a type.
+pub(super) fn type_hint(word: &str) -> Option<&'static str> {
+    Some(match word.to_ascii_lowercase().as_str() {
+        "integer" | "int" | "int32" | "int64" | "long" | "uint" => "write \"integer\"",
+        "number" | "float" | "double" | "decimal" | "num" => "write \"number\"",
+        "string" | "str" | "text" | "char" => "write \"string\"",
+        "boolean" | "bool" => "write \"boolean\"",
+        "array" | "list" | "tuple" | "set" => "write \"array\"",
+        "object" | "dict" | "map" | "struct" | "record" => "write \"object\"",
+        "null" | "none" | "nil" => "write \"null\"",
+        "any" => "leave `type` out to allow any value",
+        "date" | "datetime" | "date-time" | "time" | "email" | "uuid" | "uri" | "url" => {
+            "write \"string\" with a `format`"
         }
-        kw::ONE_OF => "use `anyOf`, or give the branches a required property with different `const` values",
-        kw::NOT => "state what is allowed instead",
-        kw::MIN_PROPERTIES | kw::MAX_PROPERTIES => {
-            "list the properties in `required`, or forbid further ones with `additionalProperties: false`"
+        "enum" => "write the values in `enum`",
+        "json_schema" | "json_object" => {
+            "this is the `response_format` of a request; pass the schema inside of it, or {\"type\": \"object\"}"
         }
-        kw::UNEVALUATED_PROPERTIES => "use `additionalProperties` in the schema that lists the properties",
-        kw::UNEVALUATED_ITEMS => "use `items` after `prefixItems`",
-        _ => "remove the keyword and check the value afterwards",
-    }
+        "function" | "custom" => "this is the definition of a tool; pass the schema inside of it",
+        _ => return None,
+    })
 }

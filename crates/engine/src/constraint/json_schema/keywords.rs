@@ -1,330 +1,332 @@
-//! Keywords of JSON Schema as small integers, the drafts, and "did you mean" for misspelt keywords.
+//! Keywords of JSON Schema: one table of their names, drafts, kinds and values, as two closed enums.
 //!
-//! The keywords are interned first in every document, so a member name *is* its keyword. Dispatch
-//! is an integer match.
+//! [`Keyword`] has those that can make an instance invalid. What they mean is decided by `match`es
+//! without a default, in `normalize`, `negate` and `validate`, and by the columns of the table. So a
+//! keyword that is forgotten there does not compile. [`PassiveKeyword`] has the others, which no
+//! such match needs.
+//!
+//! The keywords are interned first in every schema, in the order of the table. So the symbol of a
+//! member name *is* its keyword, and dispatch is an integer match.
 //!
 //! # Alternatives considered
 //!
-//! A table of strings, searched for each member, was rejected as slower and not exhaustive.
+//! A table of strings, searched for each member, was rejected as slower and not exhaustive. Symbols
+//! as constants were rejected: a `match` over them needs a default, which hides what is missing.
 
 use std::sync::OnceLock;
 
-use super::keyword_set::KeywordSet;
-use crate::constraint::json::document::{Symbol, SymbolTable};
+use super::drafts::{Drafts, SchemaDraft};
+use super::types::Types;
+use crate::constraint::json::document::{Language, Symbol, TextFilter};
+use crate::constraint::json::symbol_set::{FIRST_SHARED, SymbolSet};
+use crate::constraint::json::symbols::SymbolTable;
 
-/// Returns the table of keywords, interned in order; made once and shared by all documents.
-pub(in crate::constraint) fn words() -> &'static SymbolTable {
-    static ALL: OnceLock<SymbolTable> = OnceLock::new();
-    let make = || {
-        let mut words = SymbolTable::default();
-        for word in KEYWORDS {
-            words.intern(word);
-        }
-        words
-    };
-    ALL.get_or_init(make)
+use SchemaDraft::{D6, D7, D2019, D2020};
+
+/// What a keyword does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum KeywordKind {
+    /// It limits values, in the vocabulary of assertions, which a metaschema can omit.
+    Assertion,
+    /// It limits values, in another vocabulary.
+    Extension,
+    /// It applies schemas to the same value.
+    InPlace,
+    /// It applies schemas to the items, the properties or their names.
+    Parts,
+    /// It applies the schema that it refers to.
+    Reference,
+    /// It gives a schema a name.
+    Identifier,
+    /// It holds schemas to which others refer.
+    Definitions,
+    /// It is a text for readers, which is not kept.
+    ReaderText,
+    /// It informs readers and programs.
+    Annotation,
+}
+
+/// Value of a keyword.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Operand {
+    Schema,
+    /// A list of schemas.
+    Schemas,
+    SchemaOrSchemas,
+    /// Schemas under names of the user.
+    SchemaMap,
+    /// Schemas or lists of property names, under names of the user.
+    SchemaOrNamesMap,
+    /// Lists of property names, under names of the user.
+    NamesMap,
+    /// A list of property names.
+    Names,
+    /// A type or a list of types.
+    Types,
+    /// A value of the instance.
+    Value,
+    /// A list of values of the instance.
+    Values,
+    Number,
+    /// An integer that is not negative.
+    Count,
+    Flag,
+    Text,
+    /// Any value; a schema inside it does not count.
+    Data,
+    /// Anything that is not read.
+    Other,
+}
+
+/// What a keyword evaluates, for `unevaluatedProperties` and `unevaluatedItems`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Evaluates {
+    Nothing,
+    /// The properties or items that it describes.
+    Parts,
+    /// What the schema evaluates that it refers to.
+    Target,
+    /// What all of its schemas evaluate.
+    Every,
+    /// What those of its schemas evaluate that hold.
+    Valid,
+    /// What the one schema evaluates that holds.
+    One,
+    /// What the condition evaluates if it holds, and the branch.
+    Branches,
+    /// What the schemas of those properties evaluate that exist.
+    Present,
+}
+
+/// A row of the table.
+#[derive(Debug)]
+pub(super) struct Definition {
+    pub name: &'static str,
+    /// Drafts that have the keyword.
+    pub drafts: Drafts,
+    pub kind: KeywordKind,
+    pub operand: Operand,
+    /// Types of the values that the keyword is about; it accepts all others.
+    pub about: Types,
+    pub evaluates: Evaluates,
 }
 
 macro_rules! keywords {
-    ($($constant:ident = $text:literal,)*) => {
-        /// Texts of the keywords, in the order of their names.
-        pub(super) const KEYWORDS: &[&str] = &[$($text),*];
-        keywords!(@number 0; $($constant,)*);
-    };
-    (@number $n:expr; $constant:ident, $($rest:ident,)*) => {
-        // Annotations have names so that they are known words; not all names are used.
+    (
+        asserting { $($keyword:ident = $text:literal, $drafts:expr, $kind:ident, $operand:ident, $about:expr,
+            $evaluates:ident;)* }
+        passive { $($passive:ident = $name:literal, $since:expr, $role:ident, $value:ident;)* }
+    ) => {
+        /// A keyword that can make an instance invalid, by itself or with its siblings.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        #[repr(u8)]
+        pub(super) enum Keyword { $($keyword),* }
+
+        /// A keyword that asserts nothing: an identifier, a definition or an annotation.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        #[repr(u8)]
+        // Annotations are here so that they are known words; not all of them are read.
         #[allow(dead_code)]
-        pub(super) const $constant: Symbol = Symbol($n);
-        keywords!(@number $n + 1; $($rest,)*);
-    };
-    (@number $n:expr;) => {
-        /// Number of known keywords: names below it are keywords.
-        pub(super) const COUNT: u32 = $n;
+        pub(super) enum PassiveKeyword { $($passive),* }
+
+        impl Keyword {
+            /// All of them, in the order of their symbols.
+            pub const ALL: &[Keyword] = &[$(Keyword::$keyword),*];
+        }
+
+        /// All keywords, in the order of their symbols: first those that assert.
+        const TABLE: &[Definition] = &[
+            $(Definition {
+                name: $text, drafts: $drafts, kind: KeywordKind::$kind, operand: Operand::$operand, about: $about,
+                evaluates: Evaluates::$evaluates
+            },)*
+            $(Definition {
+                name: $name, drafts: $since, kind: KeywordKind::$role, operand: Operand::$value, about: Types::ALL,
+                evaluates: Evaluates::Nothing
+            },)*
+        ];
     };
 }
 
 keywords! {
-    TYPE = "type",
-    ENUM = "enum",
-    CONST = "const",
-    PROPERTIES = "properties",
-    REQUIRED = "required",
-    ADDITIONAL_PROPERTIES = "additionalProperties",
-    PATTERN_PROPERTIES = "patternProperties",
-    PROPERTY_NAMES = "propertyNames",
-    MIN_PROPERTIES = "minProperties",
-    MAX_PROPERTIES = "maxProperties",
-    DEPENDENCIES = "dependencies",
-    DEPENDENT_REQUIRED = "dependentRequired",
-    DEPENDENT_SCHEMAS = "dependentSchemas",
-    UNEVALUATED_PROPERTIES = "unevaluatedProperties",
-    ITEMS = "items",
-    PREFIX_ITEMS = "prefixItems",
-    ADDITIONAL_ITEMS = "additionalItems",
-    UNEVALUATED_ITEMS = "unevaluatedItems",
-    MIN_ITEMS = "minItems",
-    MAX_ITEMS = "maxItems",
-    UNIQUE_ITEMS = "uniqueItems",
-    CONTAINS = "contains",
-    MIN_CONTAINS = "minContains",
-    MAX_CONTAINS = "maxContains",
-    MIN_LENGTH = "minLength",
-    MAX_LENGTH = "maxLength",
-    PATTERN = "pattern",
-    FORMAT = "format",
-    MINIMUM = "minimum",
-    MAXIMUM = "maximum",
-    EXCLUSIVE_MINIMUM = "exclusiveMinimum",
-    EXCLUSIVE_MAXIMUM = "exclusiveMaximum",
-    MULTIPLE_OF = "multipleOf",
-    ALL_OF = "allOf",
-    ANY_OF = "anyOf",
-    ONE_OF = "oneOf",
-    NOT = "not",
-    IF = "if",
-    THEN = "then",
-    ELSE = "else",
-    REF = "$ref",
-    DYNAMIC_REF = "$dynamicRef",
-    RECURSIVE_REF = "$recursiveRef",
-    X_VERBATIM = "x-verbatim",
-    // Keywords from here on assert nothing.
-    ID = "$id",
-    OLD_ID = "id",
-    SCHEMA = "$schema",
-    ANCHOR = "$anchor",
-    DYNAMIC_ANCHOR = "$dynamicAnchor",
-    DEFS = "$defs",
-    DEFINITIONS = "definitions",
-    DEFAULT = "default",
-    EXAMPLES = "examples",
-    EXAMPLE = "example",
-    ENUM_NAMES = "enumNames",
-    TITLE = "title",
-    DESCRIPTION = "description",
-    COMMENT = "$comment",
-    READ_ONLY = "readOnly",
-    WRITE_ONLY = "writeOnly",
-    DEPRECATED = "deprecated",
-    VOCABULARY = "$vocabulary",
-    RECURSIVE_ANCHOR = "$recursiveAnchor",
-    CONTENT_ENCODING = "contentEncoding",
-    CONTENT_MEDIA_TYPE = "contentMediaType",
-    CONTENT_SCHEMA = "contentSchema",
+    // Keyword, its name, the drafts that have it, its kind, its value, the types that it is
+    // about, and what it evaluates.
+    asserting {
+        Type = "type", Drafts::ALL, Assertion, Types, Types::ALL, Nothing;
+        Enum = "enum", Drafts::ALL, Assertion, Values, Types::ALL, Nothing;
+        Const = "const", Drafts::from(D6), Assertion, Value, Types::ALL, Nothing;
+        Properties = "properties", Drafts::ALL, Parts, SchemaMap, Types::OBJECT, Parts;
+        Required = "required", Drafts::ALL, Assertion, Names, Types::OBJECT, Nothing;
+        AdditionalProperties = "additionalProperties", Drafts::ALL, Parts, Schema, Types::OBJECT, Parts;
+        PatternProperties = "patternProperties", Drafts::ALL, Parts, SchemaMap, Types::OBJECT, Parts;
+        PropertyNames = "propertyNames", Drafts::from(D6), Parts, Schema, Types::OBJECT, Nothing;
+        MinProperties = "minProperties", Drafts::ALL, Assertion, Count, Types::OBJECT, Nothing;
+        MaxProperties = "maxProperties", Drafts::ALL, Assertion, Count, Types::OBJECT, Nothing;
+        Dependencies = "dependencies", Drafts::ALL, InPlace, SchemaOrNamesMap, Types::OBJECT, Present;
+        DependentRequired = "dependentRequired", Drafts::from(D2019), Assertion, NamesMap, Types::OBJECT, Nothing;
+        DependentSchemas = "dependentSchemas", Drafts::from(D2019), InPlace, SchemaMap, Types::OBJECT, Present;
+        UnevaluatedProperties = "unevaluatedProperties", Drafts::from(D2019), Parts, Schema, Types::OBJECT, Parts;
+        Items = "items", Drafts::ALL, Parts, SchemaOrSchemas, Types::ARRAY, Parts;
+        PrefixItems = "prefixItems", Drafts::from(D2020), Parts, Schemas, Types::ARRAY, Parts;
+        AdditionalItems = "additionalItems", Drafts::until(D2019), Parts, Schema, Types::ARRAY, Parts;
+        UnevaluatedItems = "unevaluatedItems", Drafts::from(D2019), Parts, Schema, Types::ARRAY, Parts;
+        MinItems = "minItems", Drafts::ALL, Assertion, Count, Types::ARRAY, Nothing;
+        MaxItems = "maxItems", Drafts::ALL, Assertion, Count, Types::ARRAY, Nothing;
+        UniqueItems = "uniqueItems", Drafts::ALL, Assertion, Flag, Types::ARRAY, Nothing;
+        Contains = "contains", Drafts::from(D6), Parts, Schema, Types::ARRAY, Parts;
+        MinContains = "minContains", Drafts::from(D2019), Assertion, Count, Types::ARRAY, Nothing;
+        MaxContains = "maxContains", Drafts::from(D2019), Assertion, Count, Types::ARRAY, Nothing;
+        MinLength = "minLength", Drafts::ALL, Assertion, Count, Types::STRING, Nothing;
+        MaxLength = "maxLength", Drafts::ALL, Assertion, Count, Types::STRING, Nothing;
+        Pattern = "pattern", Drafts::ALL, Assertion, Text, Types::STRING, Nothing;
+        Format = "format", Drafts::ALL, Extension, Text, Types::NUMBER.or(Types::STRING), Nothing;
+        Minimum = "minimum", Drafts::ALL, Assertion, Number, Types::NUMBER, Nothing;
+        Maximum = "maximum", Drafts::ALL, Assertion, Number, Types::NUMBER, Nothing;
+        ExclusiveMinimum = "exclusiveMinimum", Drafts::ALL, Assertion, Number, Types::NUMBER, Nothing;
+        ExclusiveMaximum = "exclusiveMaximum", Drafts::ALL, Assertion, Number, Types::NUMBER, Nothing;
+        MultipleOf = "multipleOf", Drafts::ALL, Assertion, Number, Types::NUMBER, Nothing;
+        AllOf = "allOf", Drafts::ALL, InPlace, Schemas, Types::ALL, Every;
+        AnyOf = "anyOf", Drafts::ALL, InPlace, Schemas, Types::ALL, Valid;
+        OneOf = "oneOf", Drafts::ALL, InPlace, Schemas, Types::ALL, One;
+        Not = "not", Drafts::ALL, InPlace, Schema, Types::ALL, Nothing;
+        If = "if", Drafts::from(D7), InPlace, Schema, Types::ALL, Branches;
+        Then = "then", Drafts::from(D7), InPlace, Schema, Types::ALL, Nothing;
+        Else = "else", Drafts::from(D7), InPlace, Schema, Types::ALL, Nothing;
+        Ref = "$ref", Drafts::ALL, Reference, Text, Types::ALL, Target;
+        DynamicRef = "$dynamicRef", Drafts::from(D2020), Reference, Text, Types::ALL, Target;
+        RecursiveRef = "$recursiveRef", Drafts::only(D2019), Reference, Text, Types::ALL, Target;
+        XVerbatim = "x-verbatim", Drafts::ALL, Extension, Flag, Types::STRING, Nothing;
+    }
+    // The same without types: these assert and evaluate nothing.
+    passive {
+        Id = "$id", Drafts::ALL, Identifier, Text;
+        OldId = "id", Drafts::ALL, Identifier, Text;
+        Schema = "$schema", Drafts::ALL, Annotation, Text;
+        Anchor = "$anchor", Drafts::ALL, Identifier, Text;
+        DynamicAnchor = "$dynamicAnchor", Drafts::ALL, Identifier, Text;
+        Defs = "$defs", Drafts::ALL, Definitions, SchemaMap;
+        Definitions = "definitions", Drafts::ALL, Definitions, SchemaMap;
+        Default = "default", Drafts::ALL, Annotation, Data;
+        Examples = "examples", Drafts::ALL, Annotation, Data;
+        Example = "example", Drafts::NONE, Annotation, Data;
+        EnumNames = "enumNames", Drafts::NONE, Annotation, Other;
+        Title = "title", Drafts::ALL, ReaderText, Text;
+        Description = "description", Drafts::ALL, ReaderText, Text;
+        Comment = "$comment", Drafts::ALL, ReaderText, Text;
+        ReadOnly = "readOnly", Drafts::ALL, Annotation, Flag;
+        WriteOnly = "writeOnly", Drafts::ALL, Annotation, Flag;
+        Deprecated = "deprecated", Drafts::ALL, Annotation, Flag;
+        Vocabulary = "$vocabulary", Drafts::ALL, Annotation, Other;
+        RecursiveAnchor = "$recursiveAnchor", Drafts::ALL, Identifier, Flag;
+        ContentEncoding = "contentEncoding", Drafts::ALL, Annotation, Text;
+        ContentMediaType = "contentMediaType", Drafts::ALL, Annotation, Text;
+        ContentSchema = "contentSchema", Drafts::ALL, Annotation, Other;
+    }
 }
 
-/// Returns true if the keyword can make an instance invalid (by itself or with its siblings).
-pub(super) fn asserts(name: Symbol) -> bool {
-    name.0 < ID.0
+// Each keyword has a bit of its own in a set of symbols.
+const _: () = assert!(TABLE.len() as u32 <= FIRST_SHARED);
+
+impl From<Keyword> for Symbol {
+    fn from(keyword: Keyword) -> Symbol {
+        Symbol(keyword as u32)
+    }
 }
 
-/// Returns true if the keyword's value, if it is a string, is a text for readers.
-pub(in crate::constraint) fn is_annotation_text(name: Symbol) -> bool {
-    matches!(name, TITLE | DESCRIPTION | COMMENT)
+impl From<PassiveKeyword> for Symbol {
+    fn from(keyword: PassiveKeyword) -> Symbol {
+        Symbol(Keyword::ALL.len() as u32 + keyword as u32)
+    }
 }
 
-/// Returns true if the keyword's value is a value of the instance, or a list of them.
-pub(in crate::constraint) fn is_literal(name: Symbol) -> bool {
-    matches!(name, CONST | ENUM)
+impl PartialEq<Keyword> for Symbol {
+    fn eq(&self, keyword: &Keyword) -> bool {
+        *self == Symbol::from(*keyword)
+    }
 }
 
-/// Returns true if the members of the keyword's value are named after parts of the instance or
-/// schemas.
-pub(in crate::constraint) fn maps_names(name: Symbol) -> bool {
-    matches!(name, PROPERTIES | PATTERN_PROPERTIES | DEFS | DEFINITIONS)
-        || matches!(name, DEPENDENCIES | DEPENDENT_REQUIRED | DEPENDENT_SCHEMAS)
+impl Keyword {
+    /// Returns the keyword of a name, if it is one that asserts.
+    pub fn of(name: Symbol) -> Option<Keyword> {
+        Keyword::ALL.get(name.0 as usize).copied()
+    }
+
+    pub const fn definition(self) -> &'static Definition {
+        &TABLE[self as usize]
+    }
+
+    pub const fn evaluates(self) -> Evaluates {
+        self.definition().evaluates
+    }
+
+    pub const fn name(self) -> &'static str {
+        self.definition().name
+    }
 }
 
-/// Returns true if the keyword refers to another schema.
-pub(super) fn is_reference(name: Symbol) -> bool {
-    matches!(name, REF | DYNAMIC_REF | RECURSIVE_REF)
-}
-
-/// Returns true if the keyword belongs to the vocabulary of assertions, which a metaschema can
-/// omit.
-pub(super) fn validates(name: Symbol) -> bool {
-    matches!(name, TYPE | ENUM | CONST | REQUIRED | DEPENDENT_REQUIRED | PATTERN | MULTIPLE_OF)
-        || matches!(name, MIN_PROPERTIES | MAX_PROPERTIES | MIN_ITEMS | MAX_ITEMS | UNIQUE_ITEMS)
-        || matches!(name, MIN_CONTAINS | MAX_CONTAINS | MIN_LENGTH | MAX_LENGTH)
-        || matches!(name, MINIMUM | MAXIMUM | EXCLUSIVE_MINIMUM | EXCLUSIVE_MAXIMUM)
-}
-
-/// Version of JSON Schema that a document is written in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum SchemaDraft {
-    D4,
-    D6,
-    D7,
-    D2019,
-    D2020,
+impl Definition {
+    /// Returns the row of a name; `None` if it is not a keyword.
+    pub fn of(name: Symbol) -> Option<&'static Definition> {
+        TABLE.get(name.0 as usize)
+    }
 }
 
 impl SchemaDraft {
-    /// Returns the draft that a `$schema` URI names: draft 4 for the ones before it, and the newest
-    /// without a URI or for an unknown one.
-    pub fn of(uri: Option<&str>) -> SchemaDraft {
-        let default = if Self::is_before_4(uri) { SchemaDraft::D4 } else { SchemaDraft::D2020 };
-        Self::named(uri).unwrap_or(default)
-    }
-
-    /// Returns the draft from 4 on that a `$schema` URI names, if it names one.
-    pub fn named(uri: Option<&str>) -> Option<SchemaDraft> {
-        let uri = uri?;
-        let old = uri.match_indices("draft-0").filter_map(|(at, part)| {
-            match uri.as_bytes().get(at + part.len())? {
-                b'4' => Some(SchemaDraft::D4),
-                b'6' => Some(SchemaDraft::D6),
-                b'7' => Some(SchemaDraft::D7),
-                _ => None,
-            }
-        });
-        old.min().or_else(|| {
-            let newer = [("2019-09", SchemaDraft::D2019), ("2020-12", SchemaDraft::D2020)];
-            newer.into_iter().find(|(part, _)| uri.contains(part)).map(|(_, draft)| draft)
-        })
-    }
-
-    /// Returns true if a `$schema` URI names draft 3 or an older one.
-    pub fn is_before_4(uri: Option<&str>) -> bool {
-        uri.is_some_and(|uri| ["draft-01", "draft-02", "draft-03"].iter().any(|part| uri.contains(part)))
-    }
-
-    /// Returns the names that are not keywords of this draft.
-    pub fn strange(self) -> KeywordSet {
-        let names = (0..COUNT).map(Symbol).filter(|&name| !self.knows(name));
-        names.fold(KeywordSet::OTHERS, |keys, name| keys.or(KeywordSet::of(&[name])))
-    }
-
-    /// Returns true if the keyword exists in this draft; otherwise it is an unknown keyword.
+    /// Returns true if a name is a keyword of this draft.
     pub fn knows(self, name: Symbol) -> bool {
-        match name {
-            CONST | CONTAINS | PROPERTY_NAMES => self >= SchemaDraft::D6,
-            IF | THEN | ELSE => self >= SchemaDraft::D7,
-            DEPENDENT_REQUIRED
-            | DEPENDENT_SCHEMAS
-            | UNEVALUATED_ITEMS
-            | UNEVALUATED_PROPERTIES
-            | MIN_CONTAINS
-            | MAX_CONTAINS => self >= SchemaDraft::D2019,
-            PREFIX_ITEMS | DYNAMIC_REF => self >= SchemaDraft::D2020,
-            RECURSIVE_REF => self == SchemaDraft::D2019,
-            ADDITIONAL_ITEMS => self <= SchemaDraft::D2019,
-            // OpenAPI and a form generator have these.
-            EXAMPLE | ENUM_NAMES => false,
-            _ => true,
+        Definition::of(name).is_some_and(|own| own.drafts.contains(self))
+    }
+}
+
+/// Returns what the parser of JSON needs to know about schemas; made once.
+pub(super) fn language() -> &'static Language {
+    static ALL: OnceLock<Language> = OnceLock::new();
+    ALL.get_or_init(|| {
+        let mut symbols = SymbolTable::default();
+        for keyword in TABLE {
+            symbols.intern(keyword.name);
         }
-    }
+        let filter = TextFilter { texts: TEXTS, literals: LITERALS, free_names: FREE_NAMES };
+        Language { symbols, filter }
+    })
 }
 
-/// Returns the assertion keyword that `word` is probably a misspelling of.
-pub(super) fn did_you_mean(word: &str) -> Option<&'static str> {
-    if word.len() > 24 || word.starts_with("x-") {
-        return None;
-    }
-    let own = letters(word);
-    let found = (0..ID.0 as usize).find(|&i| {
-        let known = KEYWORDS[i];
-        let near = match known.len() {
-            0..=4 => 0,
-            5..=7 => 1,
-            _ => 2,
-        };
-        // One edit adds at most one letter that only one of the two words has.
-        let apart = (LETTERS[i] & !own).count_ones().max((own & !LETTERS[i]).count_ones());
-        apart <= near
-            && (known.eq_ignore_ascii_case(word) || (near > 0 && within(known, word, near as usize)))
-    });
-    found.map(|i| KEYWORDS[i])
-}
+/// Keywords whose values are texts for readers, if they are strings.
+const TEXTS: SymbolSet = of_kinds(&[KeywordKind::ReaderText]);
+/// Keywords whose values are values of the instance.
+const LITERALS: SymbolSet = with_operands(&[Operand::Value, Operand::Values]);
+/// Keywords whose values have members with names of the user.
+const FREE_NAMES: SymbolSet =
+    with_operands(&[Operand::SchemaMap, Operand::SchemaOrNamesMap, Operand::NamesMap]);
 
-/// Letters that occur in each keyword.
-const LETTERS: [u32; KEYWORDS.len()] = {
-    let mut sets = [0; KEYWORDS.len()];
-    let mut i = 0;
-    while i < sets.len() {
-        sets[i] = letters(KEYWORDS[i]);
-        i += 1;
-    }
-    sets
-};
-
-/// Returns a bit for each letter of a word. Case does not count, and other bytes share the bits of
-/// some letters.
-const fn letters(word: &str) -> u32 {
-    let (mut set, mut i) = (0, 0);
-    while i < word.len() {
-        set |= 1 << (word.as_bytes()[i] & 31);
-        i += 1;
+/// Returns the keywords of some kinds.
+pub(super) const fn of_kinds(kinds: &[KeywordKind]) -> SymbolSet {
+    let (mut set, mut at) = (SymbolSet(0), 0);
+    while at < TABLE.len() {
+        let mut i = 0;
+        while i < kinds.len() {
+            if kinds[i] as u8 == TABLE[at].kind as u8 {
+                set = set.or(SymbolSet::one(Symbol(at as u32)));
+            }
+            i += 1;
+        }
+        at += 1;
     }
     set
 }
 
-/// Returns true if the edit distance of two words of at most 24 bytes is at most `limit`. The edits
-/// are insert, delete and replace; case does not count.
-fn within(a: &str, b: &str, limit: usize) -> bool {
-    if a.len().abs_diff(b.len()) > limit {
-        return false;
-    }
-    let b = b.as_bytes();
-    let mut row: [usize; 25] = std::array::from_fn(|i| i);
-    for (i, x) in a.bytes().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, &y) in b.iter().enumerate() {
-            let above = row[j + 1];
-            row[j + 1] = (diagonal + usize::from(!x.eq_ignore_ascii_case(&y))).min(above + 1).min(row[j] + 1);
-            diagonal = above;
-        }
-    }
-    row[b.len()] <= limit
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_are_positions() {
-        assert_eq!(KEYWORDS[REF.0 as usize], "$ref");
-        assert_eq!(KEYWORDS[CONTENT_SCHEMA.0 as usize], "contentSchema");
-        assert_eq!(COUNT as usize, KEYWORDS.len());
-    }
-
-    #[test]
-    fn misspellings() {
-        assert_eq!(did_you_mean("additionalproperties"), Some("additionalProperties"));
-        assert_eq!(did_you_mean("propertes"), Some("properties"));
-        assert_eq!(did_you_mean("maxLenght"), Some("maxLength"));
-        assert_eq!(did_you_mean("version"), None);
-        assert_eq!(did_you_mean("nullable"), None);
-    }
-
-    #[test]
-    fn letters_rule_out_no_misspelling() {
-        let mut random = ffwd_testkit::random::Random::new(11);
-        let mut meant = 0;
-        for round in 0..4_000 {
-            let mut word = KEYWORDS[round % ID.0 as usize].as_bytes().to_vec();
-            for _ in 0..random.below(4) {
-                let (at, letter) = (random.below(word.len()), b"aeimnprstATY_$"[random.below(14)]);
-                match random.below(3) {
-                    0 => word[at] = letter,
-                    1 => word.insert(at, letter),
-                    _ if word.len() > 1 => drop(word.remove(at)),
-                    _ => {}
-                }
+/// Returns the keywords with some kinds of values.
+const fn with_operands(operands: &[Operand]) -> SymbolSet {
+    let (mut set, mut at) = (SymbolSet(0), 0);
+    while at < TABLE.len() {
+        let mut i = 0;
+        while i < operands.len() {
+            if operands[i] as u8 == TABLE[at].operand as u8 {
+                set = set.or(SymbolSet::one(Symbol(at as u32)));
             }
-            let word = String::from_utf8(word).unwrap();
-            let near = |known: &str| [0, 1, 2][usize::from(known.len() > 4) + usize::from(known.len() > 7)];
-            let slow = KEYWORDS[..ID.0 as usize].iter().copied().find(|known| {
-                word.len() <= 24
-                    && !word.starts_with("x-")
-                    && (known.eq_ignore_ascii_case(&word)
-                        || near(known) > 0 && within(known, &word, near(known)))
-            });
-            assert_eq!(did_you_mean(&word), slow, "{word}");
-            meant += usize::from(slow.is_some());
+            i += 1;
         }
-        assert!((1_000..3_900).contains(&meant), "{meant}");
+        at += 1;
     }
+    set
 }

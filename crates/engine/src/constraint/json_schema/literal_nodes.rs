@@ -19,9 +19,10 @@ use hashbrown::HashTable;
 use rustc_hash::FxBuildHasher;
 use smallvec::SmallVec;
 
-use super::conjunctions::SchemaLowering;
-use super::keywords::SchemaDraft;
-use super::shape::Types;
+use super::context::SchemaContext;
+use super::drafts::SchemaDraft;
+use super::nodes::NodeBuilder;
+use super::types::Types;
 use crate::constraint::ir::{ByteString, Node, NodeId, Object, Parts, Property};
 use crate::constraint::json::document::{Id, Symbol, Value};
 use crate::constraint::number;
@@ -52,7 +53,7 @@ impl Literals {
 /// Up to this number, texts are compared one by one.
 const MAX_SCANNED_LITERALS: usize = 12;
 
-impl SchemaLowering<'_> {
+impl NodeBuilder {
     /// Returns the node of a set of literals; equal sets share it.
     pub fn words(&mut self, mut words: LiteralSet) -> NodeId {
         if words.len() <= MAX_SCANNED_LITERALS {
@@ -83,7 +84,7 @@ impl SchemaLowering<'_> {
             _ => Node::Literals(words.drain(..).collect()),
         };
         let hash = FxBuildHasher.hash_one(&node);
-        let ir = &mut self.context.ir;
+        let ir = &mut self.ir;
         if let Some(&known) = self.literals.find(hash, |&id| *ir.node(id) == node) {
             return known;
         }
@@ -93,30 +94,36 @@ impl SchemaLowering<'_> {
     }
 
     /// Adds a literal as a text; one with several forms becomes nodes.
-    pub fn literal(&mut self, id: Id, literals: &mut Literals, parts: &mut Parts) {
-        let policy = self.context.policy;
+    pub fn literal(
+        &mut self,
+        context: &SchemaContext<'_>,
+        id: Id,
+        literals: &mut Literals,
+        parts: &mut Parts,
+    ) {
+        let policy = context.policy;
         let one_way = policy.whitespace == Whitespace::Compact && policy.key_order == KeyOrder::Declared;
-        let as_node = match self.context.doc.value(id) {
+        let as_node = match context.doc.value(id) {
             Value::Array { .. } | Value::Object { .. } => !one_way || policy.equal_numbers,
-            Value::Number(text) if policy.equal_numbers => return self.equal_number(text, literals),
+            Value::Number(text) if policy.equal_numbers => return self.equal_number(context, text, literals),
             _ => false,
         };
         if as_node {
-            parts.push(self.literal_node(id));
+            parts.push(self.literal_node(context, id));
             return;
         }
         self.text.clear();
-        self.context.doc.write(id, &mut self.text);
+        context.doc.write(id, &mut self.text);
         literals.words.push(ByteString::from_slice(&self.text));
     }
 
     /// Adds a number in every form that is equal to it, including that of the schema.
-    fn equal_number(&self, text: Symbol, literals: &mut Literals) {
-        let own = self.context.doc.name(text);
-        let policy = self.context.policy;
+    fn equal_number(&self, context: &SchemaContext<'_>, text: Symbol, literals: &mut Literals) {
+        let own = context.doc.name(text);
+        let policy = context.policy;
         // Numbers with more digits than the policy allows are written as in the schema. In draft 4
         // so are integers, because a point makes another type.
-        let as_written = self.context.draft <= SchemaDraft::D4 && Decimal::new(own).is_integer();
+        let as_written = context.draft <= SchemaDraft::D4 && Decimal::new(own).is_integer();
         let exact = Decimal::parse(own).ok().filter(|_| !as_written);
         let equal = exact.and_then(|exact| number::equal_texts(&exact, policy));
         let digits = own.split('.').nth(1).map_or(0, str::len);
@@ -134,7 +141,7 @@ impl SchemaLowering<'_> {
         // One node of trailing zeros serves any number of numbers.
         for (tail, texts) in literals.numbers {
             let texts = self.words(texts.into_iter().map(ByteString::from_vec).collect());
-            let ir = &mut self.context.ir;
+            let ir = &mut self.ir;
             let tail = number::tail(tail, ir);
             parts.push(ir.concat(vec![texts, tail]));
         }
@@ -144,24 +151,24 @@ impl SchemaLowering<'_> {
     }
 
     /// Builds the nodes of a literal, children first (explicit stack).
-    fn literal_node(&mut self, root: Id) -> NodeId {
+    fn literal_node(&mut self, context: &SchemaContext<'_>, root: Id) -> NodeId {
         let mut todo = vec![(root, false)];
         let mut made: Vec<NodeId> = Vec::new();
         while let Some((id, ready)) = todo.pop() {
-            let children: Vec<Id> = match self.context.doc.value(id) {
-                Value::Array { .. } => self.context.doc.elements(id).to_vec(),
-                Value::Object { .. } => self.context.doc.members(id).iter().map(|m| m.1).collect(),
-                Value::Number(text) if self.context.policy.equal_numbers => {
+            let children: Vec<Id> = match context.doc.value(id) {
+                Value::Array { .. } => context.doc.elements(id).to_vec(),
+                Value::Object { .. } => context.doc.members(id).iter().map(|m| m.1).collect(),
+                Value::Number(text) if context.policy.equal_numbers => {
                     let (mut literals, mut parts) = (Literals::default(), Parts::new());
-                    self.equal_number(text, &mut literals);
+                    self.equal_number(context, text, &mut literals);
                     self.literals(literals, &mut parts);
-                    made.push(self.context.ir.union(parts));
+                    made.push(self.ir.union(parts));
                     continue;
                 }
                 _ => {
                     let mut text = Vec::new();
-                    self.context.doc.write(id, &mut text);
-                    made.push(self.context.ir.bytes(text));
+                    context.doc.write(id, &mut text);
+                    made.push(self.ir.bytes(text));
                     continue;
                 }
             };
@@ -172,19 +179,19 @@ impl SchemaLowering<'_> {
             }
             let nodes = made.split_off(made.len() - children.len());
             let count = nodes.len() as u32;
-            let node = match self.context.doc.value(id) {
+            let node = match context.doc.value(id) {
                 Value::Array { .. } => {
                     Node::JsonArray { prefix: nodes, rest: None, min: count, max: Some(count) }
                 }
                 _ => {
-                    let doc = &self.context.doc;
+                    let doc = &context.doc;
                     let names = doc.members(id).iter().map(|m| doc.name(m.0).into());
                     let property = |(name, value)| Property { name, value, required: true };
                     let properties = names.zip(nodes).map(property).collect();
                     Node::JsonObject(Box::new(Object { properties, ..Object::default() }))
                 }
             };
-            made.push(self.context.ir.push(node));
+            made.push(self.ir.push(node));
         }
         made.pop().unwrap_or(self.never)
     }

@@ -12,21 +12,26 @@
 //! The steps, in the order of the work:
 //!
 //! - The JSON text is parsed into an arena (`json::document`, with interned `json::symbols`).
+//! - `keywords` is the table of keywords. `keyword_set`, `drafts`, `types` and `schema_positions`
+//!   answer from it. `misspelling` and `unknown_keywords` report names that are no keywords.
 //! - `wrapper` finds the schema inside of a request. `draft_signs` and `dialect` recognise older
-//!   drafts and other dialects. `schema_positions` knows which values are schemas.
+//!   drafts and other dialects.
 //! - `refs`, `uri`, `documents` and `dynamic_scope` resolve references. `dedup` makes equal schemas
 //!   one.
+//! - `context` is the context of one run, with `text_tests`, `diagnostics` and `synthetic` (schemas
+//!   that a merge needs and no document has). `keyword_values` reads and checks values.
 //! - `conjunctions` is the main loop: each distinct conjunction becomes one node.
-//! - `normalize` turns a conjunction into shapes (`shape`, `term_set`, `small_map`). It uses
-//!   `properties`, `negate`, `alternatives` (`oneOf`, empty forks), `unevaluated`, `contains` and
-//!   `exists_property`. `shared_refs` handles an `anyOf` of references. `synthetic` makes the
-//!   schemas that a merge needs and no document has. `closed_objects` applies the policy of that
-//!   name.
-//! - `to_ir` turns shapes into nodes, with `undeclared` (names that no schema declares),
-//!   `literal_nodes`, `unique_items`, `multiple_of` and `verbatim` (spans of a source text).
-//! - `keywords`, `keyword_set` and `keyword_values` read keywords. `unknown_keywords` reports those
-//!   that are none. `number_formats` has the machine types. `context` holds the state of one
-//!   run. `validate` checks literals exactly, with `literal`.
+//! - `normalize` turns a conjunction into shapes (`shape`, `term_set`, `small_map`) by way of `fork`s,
+//!   and has the tables of what was merged. Its chapters are `keyword_merging`, `properties`,
+//!   `negate`, `alternatives` (`oneOf`, empty forks) and `unevaluated`. `shared_refs` handles an
+//!   `anyOf` of references, and `closed_objects` applies the policy of that name.
+//! - Cheap facts come first: `exclusion` (schemas that exclude each other), `grounded` (no schema
+//!   applies to the same value as itself) and `evaluated` (what `unevaluated…` leaves over).
+//! - `validate` checks literals exactly, with `literal`; `number_formats` has the
+//!   machine types.
+//! - `to_ir` turns shapes into nodes, with `nodes` (nodes that are needed often), `undeclared` (names
+//!   that no schema declares), `exists_property`, `contains`, `literal_nodes`, `unique_items`,
+//!   `multiple_of` and `verbatim` (spans of a source text).
 //! - Boolean combinations of patterns go through the automata of `constraint::regular`; those of
 //!   formats are shared (`format_automata`).
 //!
@@ -55,19 +60,28 @@ mod conjunctions;
 mod contains;
 mod context;
 mod dedup;
+mod diagnostics;
 mod dialect;
 pub(super) mod documents;
 mod draft_signs;
+mod drafts;
 mod dynamic_scope;
+mod evaluated;
+mod exclusion;
 mod exists_property;
+mod fork;
 pub(super) mod format_automata;
-pub(super) mod keyword_set;
+mod grounded;
+mod keyword_merging;
+mod keyword_set;
 mod keyword_values;
-pub(super) mod keywords;
+mod keywords;
 mod literal;
 mod literal_nodes;
+mod misspelling;
 mod multiple_of;
 mod negate;
+mod nodes;
 mod normalize;
 mod number_formats;
 mod properties;
@@ -80,7 +94,9 @@ mod synthetic;
 mod term_set;
 #[cfg(test)]
 mod tests;
+mod text_tests;
 mod to_ir;
+mod types;
 mod undeclared;
 mod unevaluated;
 mod unique_items;
@@ -116,17 +132,15 @@ pub(super) fn parse_with(
     documents: &Documents<'_>,
     source: Quoting<'_>,
 ) -> Result<Ir> {
-    let mut front = context::SchemaContext::new(schema, policy, documents)?;
-    front.quoted = source.map(|(text, options)| verbatim::Quoted::new(text, options));
-    conjunctions::SchemaLowering::new(front).run()
+    let mut context = context::SchemaContext::new(schema, policy, documents)?;
+    context.texts.quoted = source.map(|(text, options)| text_tests::Quoted::new(text, options));
+    conjunctions::SchemaLowering::new(context).run()
 }
 
 /// Returns true if an object with these members is a schema, and not one that says something else:
 /// it has a keyword, or nothing but annotations.
 pub(super) fn looks_like_schema<'a>(mut names: impl Iterator<Item = &'a str> + Clone) -> bool {
-    let known = |name: &str| keywords::KEYWORDS.iter().position(|&keyword| keyword == name);
-    let asserts = |name: &str| {
-        known(name).is_some_and(|at| keywords::asserts(crate::constraint::json::document::Symbol(at as u32)))
-    };
-    names.clone().any(asserts) || names.all(|name| known(name).is_some())
+    let known = |name: &str| keywords::language().symbols.find(name);
+    names.clone().any(|name| known(name).and_then(keywords::Keyword::of).is_some())
+        || names.all(|name| known(name).is_some())
 }

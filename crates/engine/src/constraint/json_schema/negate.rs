@@ -10,27 +10,32 @@ use std::rc::Rc;
 
 use smallvec::{SmallVec, smallvec};
 
-use super::contains::Contains;
 use super::context::SchemaContext;
-use super::exists_property::{ExistsProperty, Names};
-use super::keyword_values::NameList;
-use super::keywords as kw;
-use super::normalize::{Fork, PendingKeyword};
-use super::shape::{FALSE, Shape, Term, Terms, Test, Types, lower_max};
-use crate::constraint::json::document::{Id, Symbol, Value};
+use super::exclusion::{exclude_each_other, has_few_values, only_requires};
+use super::fork::{Fork, PendingKeyword};
+use super::keywords::Keyword;
+use super::normalize::Normalizer;
+use super::number_formats::other_than_number_format;
+use super::shape::{
+    Bound, ContainsBound, ExistsProperty, FALSE, NameList, Names, NumberPart, Shape, Term, Terms, Test,
+    lower_max,
+};
+use super::synthetic::of_length;
+use super::types::Types;
+use crate::constraint::json::document::{Id, Value};
 use crate::error::Result;
 
 /// Maximum number of branches of a `oneOf` whose pairs are written out.
 const MAX_BRANCHES: usize = 24;
 
-impl SchemaContext<'_> {
+impl Normalizer<'_> {
     /// Merges the negation of a schema.
     pub fn negative(&mut self, fork: &mut Fork, id: Id) -> Result<()> {
-        match self.doc.value(id) {
+        match self.context.doc.value(id) {
             Value::Bool(true) => fork.shape.types = Types::NONE,
             Value::Bool(false) => return Ok(()),
             Value::Object { .. } => {}
-            _ => return Err(self.invalid(id, "a schema must be an object or a boolean")),
+            _ => return Err(self.context.invalid(id, "a schema must be an object or a boolean")),
         }
         let violations = self.memoised_violations(id)?;
         match &violations[..] {
@@ -46,91 +51,12 @@ impl SchemaContext<'_> {
 
     /// Returns the alternatives that violate a schema object; computed once.
     fn memoised_violations(&mut self, id: Id) -> Result<Rc<Vec<Terms>>> {
-        if let Some(known) = self.violations.get(&id) {
+        if let Some(known) = self.memos.violations.get(&id) {
             return Ok(known.clone());
         }
-        let found = Rc::new(self.violations(id)?);
-        self.violations.insert(id, found.clone());
+        let found = Rc::new(violations(&mut self.context, id)?);
+        self.memos.violations.insert(id, found.clone());
         Ok(found)
-    }
-
-    /// Computes the alternatives that violate a schema object. Those through a property with few
-    /// values come first, and the others require that this property is as the schema has it. So the
-    /// alternatives exclude each other where that is cheap, and one of them decides the negations
-    /// of many similar schemas.
-    fn violations(&mut self, id: Id) -> Result<Vec<Terms>> {
-        let (mut telling, mut others): (Vec<Terms>, Vec<Terms>) = (Vec::new(), Vec::new());
-        let mut kept = Terms::new();
-        let keywords: SmallVec<[(Symbol, Id); 8]> = self.asserting(id).collect();
-        let value = |name| keywords.iter().find(|k| k.0 == name).map(|k| k.1);
-        let required = match value(kw::REQUIRED).map(|at| self.names(at)) {
-            None => Some(NameList::new()),
-            // A value that is not a list of names is reported where it is merged.
-            Some(names) => names.ok(),
-        };
-        let properties = value(kw::PROPERTIES).map(|at| self.object(at)).transpose()?.unwrap_or_default();
-        let object = Term::Types(Types::OBJECT);
-        if let Some(required) = &required {
-            for &(name, schema) in &properties {
-                if required.contains(&name) && !self.is_true(schema) {
-                    // The property is absent, or violates its schema.
-                    let way = smallvec![object, Term::Property(name, schema, false)];
-                    if self.has_few_values(schema)? {
-                        telling.push(way.into_iter().chain(kept.iter().cloned()).collect());
-                        kept.extend([Term::Require(name), Term::Property(name, schema, true)]);
-                    } else {
-                        others.push(way);
-                    }
-                }
-            }
-            for &name in required {
-                if !properties.iter().any(|p| p.0 == name && !self.is_true(p.1)) {
-                    telling
-                        .push([object, Term::Forbid(name)].into_iter().chain(kept.iter().cloned()).collect());
-                    kept.push(Term::Require(name));
-                }
-            }
-            for &(name, schema) in &properties {
-                if !required.contains(&name) && !self.is_true(schema) {
-                    let way: Terms =
-                        smallvec![object, Term::Require(name), Term::Property(name, schema, false)];
-                    if self.has_few_values(schema)? {
-                        telling.push(way.into_iter().chain(kept.iter().cloned()).collect());
-                        kept.push(Term::Property(name, schema, true));
-                    } else {
-                        others.push(way);
-                    }
-                }
-            }
-        }
-        for &(name, _) in &keywords {
-            if required.is_none() || !matches!(name, kw::PROPERTIES | kw::REQUIRED) {
-                others.push(smallvec![Term::NegKeyword(id, name)]);
-            }
-        }
-        others.iter_mut().for_each(|way| way.extend(kept.iter().cloned()));
-        telling.append(&mut others);
-        Ok(telling)
-    }
-
-    /// Returns true if the keywords of a schema show that it has few values.
-    fn has_few_values(&mut self, schema: Id) -> Result<bool> {
-        let schema = self.follow(schema)?;
-        let literal = self.asserting(schema).any(|k| matches!(k.0, kw::CONST | kw::ENUM));
-        Ok(literal || self.only_text(schema).is_some())
-    }
-
-    /// Returns true if a schema only asserts that some properties, which `outer` declares, have few
-    /// values.
-    pub fn only_narrows_declared(&mut self, outer: Id, schema: Id) -> Result<bool> {
-        let keywords: SmallVec<[(Symbol, Id); 8]> = self.asserting(schema).collect();
-        let [(kw::PROPERTIES, at)] = keywords[..] else { return Ok(false) };
-        for (name, value) in self.object(at)? {
-            if !self.declares(outer, &[name]) || !self.has_few_values(value)? {
-                return Ok(false);
-            }
-        }
-        Ok(true)
     }
 
     /// Returns true if all of these terms follow from what is merged, as far as that is cheap to
@@ -151,7 +77,9 @@ impl SchemaContext<'_> {
                         fails = fails
                             || match *value {
                                 Term::Neg(other) => other == schema,
-                                Term::Pos(other) => self.exclude_each_other(other, schema, None)?,
+                                Term::Pos(other) => {
+                                    exclude_each_other(&mut self.context, other, schema, None)?
+                                }
                                 _ => *value == FALSE,
                             };
                     }
@@ -160,7 +88,9 @@ impl SchemaContext<'_> {
                 // In a long series of `if`s that require different values of one property, the
                 // first that holds decides all others.
                 Term::Neg(id) => self.violated(shape, id)?,
-                Term::Pos(id) => self.only_requires(id, |name| shape.object.required.contains(name)),
+                Term::Pos(id) => {
+                    only_requires(&self.context, id, |name| shape.object.required.contains(name))
+                }
                 _ => false,
             };
             if !holds {
@@ -172,11 +102,11 @@ impl SchemaContext<'_> {
 
     /// Returns true if what is merged violates a schema, as far as that is cheap to see.
     fn violated(&mut self, shape: &Shape, id: Id) -> Result<bool> {
-        if !matches!(self.doc.value(id), Value::Object { .. }) {
+        if !matches!(self.context.doc.value(id), Value::Object { .. }) {
             return Ok(false);
         }
         let ways = self.memoised_violations(id)?;
-        self.step(ways.len() as u64, id)?;
+        self.context.step(ways.len() as u64, id)?;
         // No alternative contains another negation of a schema, so this ends.
         for way in ways.iter() {
             if self.implied(shape, way)? {
@@ -184,14 +114,6 @@ impl SchemaContext<'_> {
             }
         }
         Ok(false)
-    }
-
-    /// Returns true if a schema only requires some properties, each of which passes a test.
-    fn only_requires(&self, id: Id, is_there: impl Fn(Symbol) -> bool) -> bool {
-        let mut keywords = self.asserting(id);
-        let (Some((kw::REQUIRED, at)), None) = (keywords.next(), keywords.next()) else { return false };
-        let Value::Array { .. } = self.doc.value(at) else { return false };
-        self.doc.elements(at).iter().all(|&name| self.doc.string(name).is_some_and(&is_there))
     }
 
     /// Returns the alternative that remains of a schema and its violation, if what is merged
@@ -210,263 +132,86 @@ impl SchemaContext<'_> {
     }
 
     /// Merges the violation of one keyword of a schema object.
-    pub fn negative_keyword(&mut self, fork: &mut Fork, schema: Id, name: Symbol) -> Result<()> {
-        let Some(at) = self.doc.get(schema, name) else {
+    pub fn negative_keyword(&mut self, fork: &mut Fork, schema: Id, keyword: Keyword) -> Result<()> {
+        let Some(at) = self.context.doc.get(schema, keyword) else {
             fork.shape.types = Types::NONE;
             return Ok(());
         };
-        let all = |terms: Terms| terms.into_iter().map(PendingKeyword::Term);
-        match name {
-            kw::TYPE => fork.shape.types = fork.shape.types.without(self.types(at)?),
-            kw::CONST => self.exclude(fork, &[at]),
-            kw::ENUM => {
-                let values = self.doc.elements(at).to_vec();
+        let context = &mut self.context;
+        match keyword {
+            Keyword::Type => fork.shape.types = fork.shape.types.without(context.types(at)?),
+            Keyword::Const => self.exclude(fork, &[at]),
+            Keyword::Enum => {
+                let values = context.doc.elements(at).to_vec();
                 self.exclude(fork, &values);
             }
-            kw::REF | kw::DYNAMIC_REF | kw::RECURSIVE_REF => {
-                fork.queue(all(smallvec![Term::Neg(self.target(name, at)?)]));
+            Keyword::Ref | Keyword::DynamicRef | Keyword::RecursiveRef => {
+                fork.next(&[Term::Neg(context.target(keyword, at)?)]);
             }
-            kw::ALL_OF => {
-                let choice = self.schemas(at)?.into_iter().map(|s| smallvec![Term::Neg(s)]).collect();
-                fork.queue(vec![PendingKeyword::Choice(Rc::new(choice), at)]);
+            Keyword::AllOf => {
+                let fails = context.schemas(at)?.into_iter().map(|s| smallvec![Term::Neg(s)]);
+                fork.queue([PendingKeyword::Choice(Rc::new(fails.collect()), at)]);
             }
-            kw::ANY_OF => fork.queue(all(self.schemas(at)?.into_iter().map(Term::Neg).collect())),
-            kw::NOT => fork.queue(all(smallvec![Term::Pos(at)])),
-            kw::ONE_OF => self.negative_one_of(fork, at)?,
-            kw::MULTIPLE_OF => {
-                self.divisor(at)?;
-                fork.shape.types = fork.shape.types.and(Types::NUMBER);
-                if let Value::Number(text) = self.doc.value(at) {
-                    fork.shape.number.divisors.push((text, at, false));
-                }
+            Keyword::AnyOf => fork.next(&context.schemas(at)?.into_iter().map(Term::Neg).collect::<Terms>()),
+            Keyword::Not => fork.next(&[Term::Pos(at)]),
+            Keyword::OneOf => negative_one_of(context, fork, at)?,
+            Keyword::If => negative_if(context, fork, schema, at),
+            // Their siblings `if` and `contains` are violated instead.
+            Keyword::Then | Keyword::Else | Keyword::MinContains | Keyword::MaxContains => {
+                refuse_negation(fork, keyword, Types::NONE, at);
             }
-            kw::IF => self.negative_if(fork, schema, at),
-            kw::MINIMUM | kw::MAXIMUM | kw::EXCLUSIVE_MINIMUM | kw::EXCLUSIVE_MAXIMUM => {
-                fork.shape.types = fork.shape.types.and(Types::NUMBER);
-                match self.bound(schema, name, at)? {
-                    Some((mut bound, exclusive)) => {
-                        bound.exclusive = !exclusive;
-                        match name {
-                            kw::MINIMUM | kw::EXCLUSIVE_MINIMUM => fork.shape.number.at_most(bound),
-                            _ => fork.shape.number.at_least(bound),
-                        }
-                    }
-                    None => fork.shape.types = Types::NONE,
-                }
+            Keyword::Minimum | Keyword::ExclusiveMinimum => {
+                outside_bound(context, fork, schema, (keyword, at), NumberPart::at_most)?;
             }
-            kw::PATTERN => {
-                fork.shape.types = fork.shape.types.and(Types::STRING);
-                fork.shape.string.add(Test::Pattern(self.text(at)?), false, at);
+            Keyword::Maximum | Keyword::ExclusiveMaximum => {
+                outside_bound(context, fork, schema, (keyword, at), NumberPart::at_least)?;
             }
-            kw::FORMAT => self.negative_format(fork, at)?,
-            kw::MIN_LENGTH | kw::MIN_ITEMS | kw::MIN_PROPERTIES => self.fewer(fork, name, at)?,
-            kw::MAX_LENGTH | kw::MAX_ITEMS | kw::MAX_PROPERTIES => self.more(fork, name, at)?,
-            _ => self.negative_container(fork, schema, name, at)?,
+            Keyword::MultipleOf => no_multiple(context, fork, at)?,
+            Keyword::Pattern => no_match(context, fork, at)?,
+            Keyword::Format => negative_format(context, fork, at)?,
+            Keyword::XVerbatim => {
+                let types = if context.is_verbatim(at)? { Types::STRING } else { Types::NONE };
+                refuse_negation(fork, keyword, types, at);
+            }
+            Keyword::MinLength => fewer(context, &mut fork.shape, Types::STRING, at)?,
+            Keyword::MinItems => fewer(context, &mut fork.shape, Types::ARRAY, at)?,
+            Keyword::MinProperties => fewer(context, &mut fork.shape, Types::OBJECT, at)?,
+            Keyword::MaxLength => more(context, &mut fork.shape, Types::STRING, at)?,
+            Keyword::MaxItems => more(context, &mut fork.shape, Types::ARRAY, at)?,
+            Keyword::MaxProperties => more(context, &mut fork.shape, Types::OBJECT, at)?,
+            Keyword::UniqueItems => {
+                let never = context.doc.value(at) == Value::Bool(false);
+                refuse_negation(fork, keyword, if never { Types::NONE } else { Types::ARRAY }, at);
+            }
+            Keyword::Contains => negative_contains(context, fork, schema, at)?,
+            Keyword::Items | Keyword::PrefixItems | Keyword::AdditionalItems => {
+                negative_items(context, fork, schema, keyword, at)?;
+            }
+            Keyword::UnevaluatedItems | Keyword::UnevaluatedProperties => {
+                self.negative_unevaluated(fork, schema, keyword, at)?;
+            }
+            Keyword::Required => {
+                let lacks = context.names(at)?.into_iter().map(|n| smallvec![Term::Forbid(n)]);
+                object_choice(fork, lacks.collect(), at);
+            }
+            Keyword::Properties => object_choice(fork, failing_properties(context, at)?, at),
+            Keyword::PatternProperties => object_choice(fork, failing_patterns(context, at)?, at),
+            Keyword::Dependencies | Keyword::DependentRequired | Keyword::DependentSchemas => {
+                object_choice(fork, broken_dependencies(context, at)?, at);
+            }
+            Keyword::AdditionalProperties => {
+                demand(context, fork, (Names::Undeclared(schema), Some(Term::Neg(at))), at);
+            }
+            Keyword::PropertyNames => demand(context, fork, (Names::Failing(at), None), at),
         }
-        Ok(())
-    }
-
-    fn negative_container(&mut self, fork: &mut Fork, schema: Id, name: Symbol, at: Id) -> Result<()> {
-        let choice = match name {
-            kw::REQUIRED => self.names(at)?.into_iter().map(|n| smallvec![Term::Forbid(n)]).collect(),
-            kw::PROPERTIES => {
-                let properties = self.object(at)?.into_iter().filter(|p| !self.is_true(p.1));
-                properties.map(|(n, s)| smallvec![Term::Require(n), Term::Property(n, s, false)]).collect()
-            }
-            kw::DEPENDENCIES | kw::DEPENDENT_REQUIRED | kw::DEPENDENT_SCHEMAS => {
-                let mut choice: Vec<Terms> = Vec::new();
-                for (n, then) in self.object(at)? {
-                    if matches!(self.doc.value(then), Value::Array { .. } | Value::String(_)) {
-                        let lacks = self.names(then)?.into_iter();
-                        choice.extend(lacks.map(|m| smallvec![Term::Require(n), Term::Forbid(m)]));
-                    } else {
-                        choice.push(smallvec![Term::Require(n), Term::Neg(then)]);
-                    }
-                }
-                choice
-            }
-            kw::PATTERN_PROPERTIES => {
-                let patterns = self.object(at)?.into_iter().filter(|p| !self.is_true(p.1));
-                patterns.map(|(pattern, s)| smallvec![Term::MatchFails(pattern, s)]).collect()
-            }
-            kw::ADDITIONAL_PROPERTIES | kw::PROPERTY_NAMES => {
-                let (names, value) = match name {
-                    kw::PROPERTY_NAMES => (Names::Failing(at), None),
-                    _ => (Names::Undeclared(schema), Some(Term::Neg(at))),
-                };
-                let none = self.is_true(at);
-                fork.shape.types = if none { Types::NONE } else { fork.shape.types.and(Types::OBJECT) };
-                fork.shape.object.demands.push(ExistsProperty { names, value, at });
-                return Ok(());
-            }
-            kw::CONTAINS | kw::ITEMS | kw::PREFIX_ITEMS | kw::ADDITIONAL_ITEMS => {
-                return self.negative_items(fork, schema, name, at);
-            }
-            kw::UNEVALUATED_ITEMS | kw::UNEVALUATED_PROPERTIES => {
-                return self.negative_unevaluated(fork, schema, name, at);
-            }
-            _ => return self.negative_rest(fork, name, at),
-        };
-        fork.shape.types = fork.shape.types.and(Types::OBJECT);
-        fork.queue(vec![PendingKeyword::Choice(Rc::new(choice), at)]);
-        Ok(())
-    }
-
-    /// Merges an array that violates `contains` or the schemas of its items.
-    fn negative_items(&mut self, fork: &mut Fork, schema: Id, name: Symbol, at: Id) -> Result<()> {
-        fork.shape.types = fork.shape.types.and(Types::ARRAY);
-        if name == kw::CONTAINS {
-            let (counts, fails) = (Term::Pos(at), Term::Neg(at));
-            let (min, max) = match self.contains_bounds(schema)? {
-                (1, None) => {
-                    fork.shape.array.items(&[], Some(fails));
-                    return Ok(());
-                }
-                (0, None) => {
-                    fork.shape.types = Types::NONE;
-                    return Ok(());
-                }
-                (min, None) => (0, Some(min - 1)),
-                (0, Some(max)) => (max.saturating_add(1), None),
-                _ => return self.negative_rest(fork, name, at),
-            };
-            fork.shape.array.contains.push(Contains { counts, fails, from: 0, min, max, at });
-            return Ok(());
-        }
-        let list =
-            self.doc.get(schema, kw::ITEMS).is_some_and(|i| matches!(self.doc.value(i), Value::Array { .. }));
-        if name == kw::ADDITIONAL_ITEMS && !list {
-            // Without a list of items this keyword asserts nothing.
-            fork.shape.types = Types::NONE;
-            return Ok(());
-        }
-        let (prefix, rest) = self.item_schemas(schema)?;
-        let listed = matches!(self.doc.value(at), Value::Array { .. });
-        if listed {
-            // A list of schemas is violated by violating one of them.
-            let fails = |(i, s): (usize, &Id)| smallvec![Term::ItemFails(i as u32, *s)];
-            let choice: Vec<Terms> = prefix.iter().enumerate().map(fails).collect();
-            fork.queue([PendingKeyword::Choice(Rc::new(choice), at)]);
-        } else if let Some(rest) = rest.filter(|&r| !self.is_true(r)) {
-            let from = prefix.len() as u32;
-            let (counts, fails) = (Term::Neg(rest), Term::Pos(rest));
-            fork.shape.array.contains.push(Contains { counts, fails, from, min: 1, max: None, at });
-        } else {
-            fork.shape.types = Types::NONE;
-        }
-        Ok(())
-    }
-
-    /// Merges: none of the schemas holds, or two of them do.
-    fn negative_one_of(&mut self, fork: &mut Fork, at: Id) -> Result<()> {
-        let schemas = self.schemas(at)?;
-        if schemas.len() > MAX_BRANCHES {
-            return self.negative_rest(fork, kw::ONE_OF, at);
-        }
-        let mut choice: Vec<Terms> = vec![schemas.iter().map(|&s| Term::Neg(s)).collect()];
-        for (i, &a) in schemas.iter().enumerate() {
-            for &b in &schemas[..i] {
-                if a == b || !self.exclude_each_other(a, b, Some(&fork.shape))? {
-                    choice.push(smallvec![Term::Pos(b), Term::Pos(a)]);
-                }
-            }
-        }
-        fork.queue([PendingKeyword::Choice(Rc::new(choice), at)]);
-        Ok(())
-    }
-
-    /// Refuses keywords whose violation cannot be expressed.
-    fn negative_rest(&mut self, fork: &mut Fork, name: Symbol, at: Id) -> Result<()> {
-        let types = match name {
-            kw::THEN | kw::ELSE | kw::MIN_CONTAINS | kw::MAX_CONTAINS => Types::NONE,
-            kw::UNIQUE_ITEMS if self.doc.value(at) == Value::Bool(false) => Types::NONE,
-            kw::X_VERBATIM if self.is_verbatim(at)? => Types::STRING,
-            kw::UNIQUE_ITEMS | kw::CONTAINS => Types::ARRAY,
-            kw::ONE_OF => Types::ALL,
-            _ => Types::NONE,
-        };
-        fork.shape.types = fork.shape.types.and(types);
-        let word = self.doc.name(name);
-        fork.refuse(
-            types,
-            at,
-            format!("the negation of `{word}` (by `not`, `if`, or overlapping `oneOf` branches) is not supported"),
-            "state what is allowed instead; give `oneOf` branches a required property with different `const` values",
-        );
-        Ok(())
-    }
-
-    fn negative_if(&mut self, fork: &mut Fork, schema: Id, at: Id) {
-        let mut choice = Vec::new();
-        if let Some(then) = self.doc.get(schema, kw::THEN) {
-            choice.push(smallvec![Term::Pos(at), Term::Neg(then)]);
-        }
-        if let Some(or) = self.doc.get(schema, kw::ELSE) {
-            choice.push(smallvec![Term::Neg(at), Term::Neg(or)]);
-        }
-        fork.queue(vec![PendingKeyword::Choice(Rc::new(choice), at)]);
-    }
-
-    fn negative_format(&mut self, fork: &mut Fork, at: Id) -> Result<()> {
-        if let Some(format) = self.number_format(at) {
-            let choice = self.other_than_number_format(format)?;
-            fork.queue([PendingKeyword::Choice(Rc::new(choice), at)]);
-            return Ok(());
-        }
-        fork.shape.types = fork.shape.types.and(Types::STRING);
-        match self.doc.string(at) {
-            Some(name) if self.knows_format(name) => {
-                fork.shape.string.add(Test::Format(name), false, at);
-            }
-            // An annotation is never violated.
-            _ => fork.shape.types = Types::NONE,
-        }
-        Ok(())
-    }
-
-    /// Merges the violation of a lower count.
-    fn fewer(&mut self, fork: &mut Fork, name: Symbol, at: Id) -> Result<()> {
-        let shape = &mut fork.shape;
-        let (types, max) = match name {
-            kw::MIN_LENGTH => (Types::STRING, &mut shape.string.max),
-            kw::MIN_ITEMS => (Types::ARRAY, &mut shape.array.max),
-            _ => {
-                shape.object.count_at = Some(at);
-                (Types::OBJECT, &mut shape.object.max)
-            }
-        };
-        match self.count(at)?.checked_sub(1) {
-            Some(most) => {
-                lower_max(max, most);
-                shape.types = shape.types.and(types);
-            }
-            None => shape.types = Types::NONE,
-        }
-        Ok(())
-    }
-
-    /// Merges the violation of an upper count.
-    fn more(&mut self, fork: &mut Fork, name: Symbol, at: Id) -> Result<()> {
-        let shape = &mut fork.shape;
-        let least = self.count(at)?.saturating_add(1);
-        let (types, min) = match name {
-            kw::MAX_LENGTH => (Types::STRING, &mut shape.string.min),
-            kw::MAX_ITEMS => (Types::ARRAY, &mut shape.array.min),
-            _ => {
-                shape.object.count_at = Some(at);
-                (Types::OBJECT, &mut shape.object.min)
-            }
-        };
-        *min = (*min).max(least);
-        shape.types = shape.types.and(types);
         Ok(())
     }
 
     /// Excludes literals.
     fn exclude(&mut self, fork: &mut Fork, values: &[Id]) {
         for &value in values {
-            let types = self.type_of(value);
-            match self.doc.value(value) {
+            let types = self.context.type_of(value);
+            match self.context.doc.value(value) {
                 Value::Null | Value::Bool(_) => fork.shape.types = fork.shape.types.without(types),
                 Value::String(text) => fork.shape.string.add(Test::Equals(text), false, value),
                 Value::Number(_) => {
@@ -478,7 +223,7 @@ impl SchemaContext<'_> {
                     fork.queue(vec![PendingKeyword::Choice(Rc::new(choice), value)]);
                 }
                 Value::Array { .. } => {
-                    let choice = self.other_arrays(value);
+                    let choice = other_arrays(&mut self.context, value);
                     fork.queue(vec![PendingKeyword::Choice(Rc::new(choice), value)]);
                 }
                 Value::Object { .. } => {
@@ -489,34 +234,18 @@ impl SchemaContext<'_> {
         }
     }
 
-    /// Returns the terms of all values but one array: another number of items, or an item that
-    /// differs.
-    fn other_arrays(&mut self, value: Id) -> Vec<Terms> {
-        let items = self.doc.elements(value).to_vec();
-        let length = self.doc.of_length(items.len(), value);
-        let mut choice = vec![
-            smallvec![Term::Types(Types::ALL.without(Types::ARRAY))],
-            smallvec![Term::Types(Types::ARRAY), Term::Neg(length)],
-        ];
-        for (i, item) in items.into_iter().enumerate() {
-            let same = self.doc.equal_to(item);
-            choice.push(smallvec![Term::Types(Types::ARRAY), Term::ItemFails(i as u32, same)]);
-        }
-        choice
-    }
-
     /// Returns the terms of all values but one object: a property is absent, or differs, or is
     /// additional.
     fn other_objects(&mut self, value: Id) -> Vec<Terms> {
-        let members = self.doc.members(value).to_vec();
-        let no_more = self.only_names(members.iter().map(|m| m.0).collect());
-        let nothing = self.doc.constant(false);
+        let members = self.context.doc.members(value).to_vec();
+        let no_more = self.evaluated.only_names(members.iter().map(|m| m.0).collect());
+        let nothing = self.context.synthetic.constant(&mut self.context.doc, false);
         let mut choice = vec![
             smallvec![Term::Types(Types::ALL.without(Types::OBJECT))],
             smallvec![Term::Types(Types::OBJECT), Term::Unevaluated(no_more, nothing, false)],
         ];
         for (name, member) in members {
-            let same = self.doc.equal_to(member);
+            let same = self.context.synthetic.equal_to(&mut self.context.doc, member);
             choice.push(smallvec![Term::Types(Types::OBJECT), Term::Forbid(name)]);
             choice.push(smallvec![
                 Term::Types(Types::OBJECT),
@@ -526,4 +255,295 @@ impl SchemaContext<'_> {
         }
         choice
     }
+}
+
+/// Computes the alternatives that violate a schema object. Those through a property with few
+/// values come first, and the others require that this property is as the schema has it. So the
+/// alternatives exclude each other where that is cheap, and one of them decides the negations
+/// of many similar schemas.
+fn violations(context: &mut SchemaContext<'_>, id: Id) -> Result<Vec<Terms>> {
+    let (mut telling, mut others): (Vec<Terms>, Vec<Terms>) = (Vec::new(), Vec::new());
+    let mut kept = Terms::new();
+    let keywords: SmallVec<[(Keyword, Id); 8]> = context.asserting(id).collect();
+    let value = |name: Keyword| keywords.iter().find(|k| k.0 == name).map(|k| k.1);
+    let required = match value(Keyword::Required).map(|at| context.names(at)) {
+        None => Some(NameList::new()),
+        // A value that is not a list of names is reported where it is merged.
+        Some(names) => names.ok(),
+    };
+    let properties = value(Keyword::Properties).map(|at| context.object(at)).transpose()?.unwrap_or_default();
+    let object = Term::Types(Types::OBJECT);
+    if let Some(required) = &required {
+        for &(name, schema) in &properties {
+            if required.contains(&name) && !context.is_true(schema) {
+                // The property is absent, or violates its schema.
+                let way = smallvec![object, Term::Property(name, schema, false)];
+                if has_few_values(context, schema)? {
+                    telling.push(way.into_iter().chain(kept.iter().cloned()).collect());
+                    kept.extend([Term::Require(name), Term::Property(name, schema, true)]);
+                } else {
+                    others.push(way);
+                }
+            }
+        }
+        for &name in required {
+            if !properties.iter().any(|p| p.0 == name && !context.is_true(p.1)) {
+                telling.push([object, Term::Forbid(name)].into_iter().chain(kept.iter().cloned()).collect());
+                kept.push(Term::Require(name));
+            }
+        }
+        for &(name, schema) in &properties {
+            if !required.contains(&name) && !context.is_true(schema) {
+                let way: Terms = smallvec![object, Term::Require(name), Term::Property(name, schema, false)];
+                if has_few_values(context, schema)? {
+                    telling.push(way.into_iter().chain(kept.iter().cloned()).collect());
+                    kept.push(Term::Property(name, schema, true));
+                } else {
+                    others.push(way);
+                }
+            }
+        }
+    }
+    for &(name, _) in &keywords {
+        if required.is_none() || !matches!(name, Keyword::Properties | Keyword::Required) {
+            others.push(smallvec![Term::NegKeyword(id, name)]);
+        }
+    }
+    others.iter_mut().for_each(|way| way.extend(kept.iter().cloned()));
+    telling.append(&mut others);
+    Ok(telling)
+}
+
+/// Merges the demand that violates a schema of properties or of their names.
+fn demand(context: &SchemaContext<'_>, fork: &mut Fork, (names, value): (Names, Option<Term>), at: Id) {
+    let possible = if context.is_true(at) { Types::NONE } else { Types::OBJECT };
+    fork.shape.types = fork.shape.types.and(possible);
+    fork.shape.object.demands.push(ExistsProperty { names, value, at });
+}
+
+/// Merges an object that one of these lists of terms applies to.
+fn object_choice(fork: &mut Fork, choice: Vec<Terms>, at: Id) {
+    fork.shape.types = fork.shape.types.and(Types::OBJECT);
+    fork.queue([PendingKeyword::Choice(Rc::new(choice), at)]);
+}
+
+/// Returns the alternatives that violate `properties`.
+fn failing_properties(context: &SchemaContext<'_>, at: Id) -> Result<Vec<Terms>> {
+    let properties = context.object(at)?.into_iter().filter(|p| !context.is_true(p.1));
+    Ok(properties.map(|(n, s)| smallvec![Term::Require(n), Term::Property(n, s, false)]).collect())
+}
+
+/// Returns the alternatives that violate `patternProperties`.
+fn failing_patterns(context: &SchemaContext<'_>, at: Id) -> Result<Vec<Terms>> {
+    let patterns = context.object(at)?.into_iter().filter(|p| !context.is_true(p.1));
+    Ok(patterns.map(|(pattern, s)| smallvec![Term::MatchFails(pattern, s)]).collect())
+}
+
+/// Returns the alternatives that violate a dependency.
+fn broken_dependencies(context: &SchemaContext<'_>, at: Id) -> Result<Vec<Terms>> {
+    let mut choice: Vec<Terms> = Vec::new();
+    for (name, then) in context.object(at)? {
+        if matches!(context.doc.value(then), Value::Array { .. } | Value::String(_)) {
+            let lacks = context.names(then)?.into_iter();
+            choice.extend(lacks.map(|other| smallvec![Term::Require(name), Term::Forbid(other)]));
+        } else {
+            choice.push(smallvec![Term::Require(name), Term::Neg(then)]);
+        }
+    }
+    Ok(choice)
+}
+
+/// Merges a number beyond a bound; `restrict` merges the opposite bound.
+fn outside_bound(
+    context: &mut SchemaContext<'_>,
+    fork: &mut Fork,
+    schema: Id,
+    (keyword, at): (Keyword, Id),
+    restrict: fn(&mut NumberPart, Bound),
+) -> Result<()> {
+    fork.shape.types = fork.shape.types.and(Types::NUMBER);
+    match context.bound(schema, keyword, at)? {
+        Some((mut bound, exclusive)) => {
+            bound.exclusive = !exclusive;
+            restrict(&mut fork.shape.number, bound);
+        }
+        None => fork.shape.types = Types::NONE,
+    }
+    Ok(())
+}
+
+fn no_multiple(context: &mut SchemaContext<'_>, fork: &mut Fork, at: Id) -> Result<()> {
+    context.divisor(at)?;
+    fork.shape.types = fork.shape.types.and(Types::NUMBER);
+    if let Value::Number(text) = context.doc.value(at) {
+        fork.shape.number.divisors.push((text, at, false));
+    }
+    Ok(())
+}
+
+fn no_match(context: &SchemaContext<'_>, fork: &mut Fork, at: Id) -> Result<()> {
+    fork.shape.types = fork.shape.types.and(Types::STRING);
+    fork.shape.string.add(Test::Pattern(context.text(at)?), false, at);
+    Ok(())
+}
+
+fn negative_contains(context: &mut SchemaContext<'_>, fork: &mut Fork, schema: Id, at: Id) -> Result<()> {
+    fork.shape.types = fork.shape.types.and(Types::ARRAY);
+    let (counts, fails) = (Term::Pos(at), Term::Neg(at));
+    let (min, max) = match context.contains_bounds(schema)? {
+        (1, None) => {
+            fork.shape.array.items(&[], Some(fails));
+            return Ok(());
+        }
+        (0, None) => {
+            fork.shape.types = Types::NONE;
+            return Ok(());
+        }
+        (min, None) => (0, Some(min - 1)),
+        (0, Some(max)) => (max.saturating_add(1), None),
+        _ => {
+            refuse_negation(fork, Keyword::Contains, Types::ARRAY, at);
+            return Ok(());
+        }
+    };
+    fork.shape.array.contains.push(ContainsBound { counts, fails, from: 0, min, max, at });
+    Ok(())
+}
+
+/// Merges an array that violates the schemas of its items.
+fn negative_items(
+    context: &mut SchemaContext<'_>,
+    fork: &mut Fork,
+    schema: Id,
+    keyword: Keyword,
+    at: Id,
+) -> Result<()> {
+    fork.shape.types = fork.shape.types.and(Types::ARRAY);
+    let list = context
+        .doc
+        .get(schema, Keyword::Items)
+        .is_some_and(|i| matches!(context.doc.value(i), Value::Array { .. }));
+    if keyword == Keyword::AdditionalItems && !list {
+        // Without a list of items this keyword asserts nothing.
+        fork.shape.types = Types::NONE;
+        return Ok(());
+    }
+    let (prefix, rest) = context.item_schemas(schema)?;
+    let listed = matches!(context.doc.value(at), Value::Array { .. });
+    if listed {
+        // A list of schemas is violated by violating one of them.
+        let fails = |(i, s): (usize, &Id)| smallvec![Term::ItemFails(i as u32, *s)];
+        let choice: Vec<Terms> = prefix.iter().enumerate().map(fails).collect();
+        fork.queue([PendingKeyword::Choice(Rc::new(choice), at)]);
+    } else if let Some(rest) = rest.filter(|&r| !context.is_true(r)) {
+        let from = prefix.len() as u32;
+        let (counts, fails) = (Term::Neg(rest), Term::Pos(rest));
+        fork.shape.array.contains.push(ContainsBound { counts, fails, from, min: 1, max: None, at });
+    } else {
+        fork.shape.types = Types::NONE;
+    }
+    Ok(())
+}
+
+/// Merges: none of the schemas holds, or two of them do.
+fn negative_one_of(context: &mut SchemaContext<'_>, fork: &mut Fork, at: Id) -> Result<()> {
+    let schemas = context.schemas(at)?;
+    if schemas.len() > MAX_BRANCHES {
+        refuse_negation(fork, Keyword::OneOf, Types::ALL, at);
+        return Ok(());
+    }
+    let mut choice: Vec<Terms> = vec![schemas.iter().map(|&s| Term::Neg(s)).collect()];
+    for (i, &a) in schemas.iter().enumerate() {
+        for &b in &schemas[..i] {
+            if a == b || !exclude_each_other(context, a, b, Some(&fork.shape))? {
+                choice.push(smallvec![Term::Pos(b), Term::Pos(a)]);
+            }
+        }
+    }
+    fork.queue([PendingKeyword::Choice(Rc::new(choice), at)]);
+    Ok(())
+}
+
+/// Refuses the violation of a keyword, which cannot be expressed; only values of these types
+/// can violate it.
+fn refuse_negation(fork: &mut Fork, keyword: Keyword, types: Types, at: Id) {
+    fork.shape.types = fork.shape.types.and(types);
+    let word = keyword.name();
+    fork.refuse(
+        types,
+        at,
+        format!("the negation of `{word}` (by `not`, `if`, or overlapping `oneOf` branches) is not supported"),
+        "state what is allowed instead; give `oneOf` branches a required property with different `const` values",
+    );
+}
+
+fn negative_if(context: &mut SchemaContext<'_>, fork: &mut Fork, schema: Id, at: Id) {
+    let mut choice = Vec::new();
+    if let Some(then) = context.doc.get(schema, Keyword::Then) {
+        choice.push(smallvec![Term::Pos(at), Term::Neg(then)]);
+    }
+    if let Some(or) = context.doc.get(schema, Keyword::Else) {
+        choice.push(smallvec![Term::Neg(at), Term::Neg(or)]);
+    }
+    fork.queue(vec![PendingKeyword::Choice(Rc::new(choice), at)]);
+}
+
+fn negative_format(context: &mut SchemaContext<'_>, fork: &mut Fork, at: Id) -> Result<()> {
+    if let Some(format) = context.number_format(at) {
+        let choice = other_than_number_format(context, format)?;
+        fork.queue([PendingKeyword::Choice(Rc::new(choice), at)]);
+        return Ok(());
+    }
+    fork.shape.types = fork.shape.types.and(Types::STRING);
+    match context.doc.string(at) {
+        Some(name) if context.texts.knows_format(&context.doc, name) => {
+            fork.shape.string.add(Test::Format(name), false, at);
+        }
+        // An annotation is never violated.
+        _ => fork.shape.types = Types::NONE,
+    }
+    Ok(())
+}
+
+/// Merges the violation of a lower count of values of a type.
+fn fewer(context: &mut SchemaContext<'_>, shape: &mut Shape, types: Types, at: Id) -> Result<()> {
+    if types == Types::OBJECT {
+        shape.object.count_at = Some(at);
+    }
+    match context.count(at)?.checked_sub(1) {
+        Some(most) => {
+            lower_max(shape.counts(types).1, most);
+            shape.types = shape.types.and(types);
+        }
+        None => shape.types = Types::NONE,
+    }
+    Ok(())
+}
+
+/// Merges the violation of an upper count of values of a type.
+fn more(context: &mut SchemaContext<'_>, shape: &mut Shape, types: Types, at: Id) -> Result<()> {
+    let least = context.count(at)?.saturating_add(1);
+    if types == Types::OBJECT {
+        shape.object.count_at = Some(at);
+    }
+    let min = shape.counts(types).0;
+    *min = (*min).max(least);
+    shape.types = shape.types.and(types);
+    Ok(())
+}
+
+/// Returns the terms of all values but one array: another number of items, or an item that
+/// differs.
+fn other_arrays(context: &mut SchemaContext<'_>, value: Id) -> Vec<Terms> {
+    let items = context.doc.elements(value).to_vec();
+    let length = of_length(&mut context.doc, items.len(), value);
+    let mut choice = vec![
+        smallvec![Term::Types(Types::ALL.without(Types::ARRAY))],
+        smallvec![Term::Types(Types::ARRAY), Term::Neg(length)],
+    ];
+    for (i, item) in items.into_iter().enumerate() {
+        let same = context.synthetic.equal_to(&mut context.doc, item);
+        choice.push(smallvec![Term::Types(Types::ARRAY), Term::ItemFails(i as u32, same)]);
+    }
+    choice
 }

@@ -8,8 +8,9 @@
 //! A lookup among a few names.
 
 use super::context::SchemaContext;
-use super::shape::{Bound, Shape, Term, Terms, Types};
-use crate::constraint::json::document::{Id, Symbol, Value};
+use super::shape::{Bound, Shape, Term, Terms};
+use super::types::Types;
+use crate::constraint::json::document::Id;
 use crate::decimal::Decimal;
 use crate::error::Result;
 
@@ -53,59 +54,45 @@ pub(super) fn number_format(name: &str) -> Option<NumberFormat> {
     }
 }
 
-impl SchemaContext<'_> {
-    /// Returns the machine type that the value of a `format` names.
-    pub fn number_format(&self, at: Id) -> Option<NumberFormat> {
-        number_format(self.doc.name(self.doc.string(at)?))
-    }
-
-    /// Merges a machine type.
-    pub fn bound_by_format(&mut self, shape: &mut Shape, format: NumberFormat) {
-        let digits = u32::from(self.policy.max_integer_digits.max(1));
-        match format.magnitude {
-            None => shape.types = shape.types.without(Types::FRACTION),
-            // Without an exponent no number is that long.
-            Some(magnitude) if digits <= magnitude => {
-                let least = shape.number.magnitude.map_or(magnitude, |known| known.min(magnitude));
-                shape.number.magnitude = Some(least);
-                return;
-            }
-            Some(_) => {}
+/// Merges a machine type.
+pub(super) fn bound_by_format(context: &mut SchemaContext<'_>, shape: &mut Shape, format: NumberFormat) {
+    let digits = u32::from(context.policy.max_integer_digits.max(1));
+    match format.magnitude {
+        None => shape.types = shape.types.without(Types::FRACTION),
+        // Without an exponent no number is that long.
+        Some(magnitude) if digits <= magnitude => {
+            let least = shape.number.magnitude.map_or(magnitude, |known| known.min(magnitude));
+            shape.number.magnitude = Some(least);
+            return;
         }
-        let mut bound =
-            |text: &str| Bound { value: Decimal::new(text), text: self.doc.intern(text), exclusive: false };
-        shape.number.at_least(bound(format.bounds.0));
-        shape.number.at_most(bound(format.bounds.1));
+        Some(_) => {}
     }
+    let mut bound =
+        |text: &str| Bound { value: Decimal::new(text), text: context.doc.intern(text), exclusive: false };
+    shape.number.at_least(bound(format.bounds.0));
+    shape.number.at_most(bound(format.bounds.1));
+}
 
-    /// Returns true if a literal is of a machine type.
-    pub fn is_of_number_format(&mut self, format: NumberFormat, value: Id) -> bool {
-        let whole = format.magnitude.is_some() || self.type_of(value) == Types::INT;
-        let Some(number) = self.number(value) else { return true };
-        whole && Decimal::new(format.bounds.0) <= *number && *number <= Decimal::new(format.bounds.1)
-    }
+/// Returns true if a literal is of a machine type.
+pub(super) fn is_of_number_format(context: &mut SchemaContext<'_>, format: NumberFormat, value: Id) -> bool {
+    let whole = format.magnitude.is_some() || context.type_of(value) == Types::INT;
+    let Some(number) = context.number(value) else { return true };
+    whole && Decimal::new(format.bounds.0) <= *number && *number <= Decimal::new(format.bounds.1)
+}
 
-    /// Returns the alternatives that violate a machine type.
-    pub fn other_than_number_format(&mut self, format: NumberFormat) -> Result<Vec<Terms>> {
-        let (least, most) = (self.literal_number(format.bounds.0), self.literal_number(format.bounds.1));
-        let outside = [Term::Below(least), Term::Above(most)];
-        let mut choice: Vec<Terms> =
-            outside.into_iter().map(|term| Terms::from_slice(&[Term::Types(Types::NUMBER), term])).collect();
-        if format.magnitude.is_none() {
-            choice.push(Terms::from_slice(&[Term::Types(Types::FRACTION)]));
-        }
-        Ok(choice)
+/// Returns the alternatives that violate a machine type.
+pub(super) fn other_than_number_format(
+    context: &mut SchemaContext<'_>,
+    format: NumberFormat,
+) -> Result<Vec<Terms>> {
+    let (least, most) = format.bounds;
+    let least = context.synthetic.number(&mut context.doc, least);
+    let most = context.synthetic.number(&mut context.doc, most);
+    let outside = [Term::Below(least), Term::Above(most)];
+    let mut choice: Vec<Terms> =
+        outside.into_iter().map(|term| Terms::from_slice(&[Term::Types(Types::NUMBER), term])).collect();
+    if format.magnitude.is_none() {
+        choice.push(Terms::from_slice(&[Term::Types(Types::FRACTION)]));
     }
-
-    /// Returns a number outside the document tree; made once for each text.
-    fn literal_number(&mut self, text: &str) -> Id {
-        let name: Symbol = self.doc.intern(text);
-        let key = (name, Box::default());
-        if let Some(&id) = self.doc.synthetic.get(&key) {
-            return id;
-        }
-        let id = self.doc.push(Value::Number(name));
-        self.doc.synthetic.insert(key, id);
-        id
-    }
+    Ok(choice)
 }

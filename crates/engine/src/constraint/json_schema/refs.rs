@@ -19,12 +19,14 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::dialect;
 use super::documents::Documents;
 use super::draft_signs::draft_of_keywords;
+use super::drafts::SchemaDraft;
 use super::dynamic_scope::Scopes;
-use super::keyword_set::KeywordSet;
-use super::keywords::{self as kw, SchemaDraft};
+use super::keyword_set;
+use super::keywords::{Definition, Keyword, Operand, PassiveKeyword};
 use super::schema_positions::{Role, names_members};
 use super::uri::{join, percent_decode};
 use crate::constraint::json::document::{Doc, Id, Symbol, Value};
+use crate::constraint::json::symbol_set::SymbolSet;
 use crate::error::{Error, ErrorKind, Result};
 use crate::warning::Warning;
 
@@ -62,7 +64,10 @@ pub(super) struct Refs {
     /// True if keywords of other dialects count.
     dialects: bool,
     /// Names that are not keywords of the draft.
-    strange: KeywordSet,
+    strange: SymbolSet,
+    /// Nullable schemas of other dialects: the choice between the schema and `null`, with the
+    /// schema.
+    nullable: FxHashMap<Id, Id>,
     /// Schemas that have such names.
     pub with_strange: Vec<Id>,
     /// Names that are keywords of other dialects and were rewritten.
@@ -73,7 +78,8 @@ pub(super) struct Refs {
 
 /// Returns true if the value of this keyword is data and holds no schemas.
 pub(super) fn is_data(name: Symbol) -> bool {
-    matches!(name, kw::ENUM | kw::CONST | kw::DEFAULT | kw::EXAMPLES | kw::EXAMPLE)
+    let operand = Definition::of(name).map(|own| own.operand);
+    matches!(operand, Some(Operand::Value | Operand::Values | Operand::Data))
 }
 
 impl Refs {
@@ -81,7 +87,7 @@ impl Refs {
     /// scope, a copy for the outermost scope replaces the root of the document.
     pub fn new(doc: &mut Doc, documents: &Documents) -> Result<Refs> {
         let root = doc.root();
-        let metaschema = text_of(doc, root, kw::SCHEMA).map(str::to_owned);
+        let metaschema = text_of(doc, root, PassiveKeyword::Schema).map(str::to_owned);
         let named = SchemaDraft::named(metaschema.as_deref());
         let draft3 = SchemaDraft::is_before_4(metaschema.as_deref());
         let shown = if named.is_none() && !draft3 { draft_of_keywords(doc, root) } else { None };
@@ -99,7 +105,8 @@ impl Refs {
             is_dynamic: false,
             scopes: Scopes::default(),
             dialects: named.is_none(),
-            strange: draft.strange(),
+            strange: keyword_set::strange(draft),
+            nullable: FxHashMap::default(),
             with_strange: Vec::new(),
             understood: FxHashSet::default(),
             warnings: Vec::new(),
@@ -127,6 +134,7 @@ impl Refs {
         let Some(rewritten) = rewritten else { return root };
         self.understood.extend(rewritten.understood);
         self.warnings.extend(rewritten.warnings);
+        self.nullable.extend(rewritten.nullable);
         rewritten.root
     }
 
@@ -138,13 +146,13 @@ impl Refs {
         while let Some((id, outer, named, role)) = todo.pop() {
             let holds = |id: Id| matches!(doc.value(id), Value::Array { .. } | Value::Object { .. });
             let resource = if !named { self.enter(doc, id, outer)? } else { outer };
-            if role == Role::Schema && doc.keyword_set(id).meet(self.strange) {
+            if role == Role::Schema && doc.names(id).meet(self.strange) {
                 self.with_strange.push(id);
             }
             todo.extend(doc.elements(id).iter().filter(|&&e| holds(e)).map(|&e| (e, resource, false, role)));
             for &(name, member) in doc.members(id) {
-                if !named && matches!(name, kw::REF | kw::DYNAMIC_REF | kw::RECURSIVE_REF) {
-                    self.is_dynamic |= name != kw::REF && self.draft.knows(name);
+                if !named && keyword_set::REFERENCES.may_have(name) {
+                    self.is_dynamic |= name != Keyword::Ref && self.draft.knows(name);
                     self.waiting.push(member);
                 }
                 if holds(member) && (named || !is_data(name)) {
@@ -157,11 +165,11 @@ impl Refs {
 
     /// Notes the resource or anchor that starts at a value. Returns the resource of its children.
     fn enter(&mut self, doc: &Doc, id: Id, outer: usize) -> Result<usize> {
-        if !doc.keyword_set(id).meet(KeywordSet::NAMING) {
+        if !doc.names(id).meet(keyword_set::NAMING) {
             return Ok(outer);
         }
-        let own = if self.draft == SchemaDraft::D4 { kw::OLD_ID } else { kw::ID };
-        let shadowed = self.draft <= SchemaDraft::D7 && doc.get(id, kw::REF).is_some();
+        let own = if self.draft == SchemaDraft::D4 { PassiveKeyword::OldId } else { PassiveKeyword::Id };
+        let shadowed = self.draft <= SchemaDraft::D7 && doc.get(id, Keyword::Ref).is_some();
         let mut resource = outer;
         if let Some(uri) = text_of(doc, id, own).filter(|_| !shadowed) {
             let (uri, fragment) = uri.split_once('#').unwrap_or((uri, ""));
@@ -182,24 +190,24 @@ impl Refs {
             }
         }
         if self.draft >= SchemaDraft::D2019 {
-            for name in [kw::ANCHOR, kw::DYNAMIC_ANCHOR] {
+            for name in [PassiveKeyword::Anchor, PassiveKeyword::DynamicAnchor] {
                 if let Some(anchor) = text_of(doc, id, name) {
                     self.anchors.insert((resource, anchor.to_string()), id);
                 }
             }
         }
-        let at = |name| doc.get(id, name).map(|at| doc.value(at));
+        let at = |name: PassiveKeyword| doc.get(id, name).map(|at| doc.value(at));
         match self.draft {
             SchemaDraft::D2020 => {
-                if let Some(Value::String(name)) = at(kw::DYNAMIC_ANCHOR) {
+                if let Some(Value::String(name)) = at(PassiveKeyword::DynamicAnchor) {
                     self.resources[resource].dynamic.push((name, id));
                 }
             }
             SchemaDraft::D2019
                 if self.resources[resource].root == id
-                    && at(kw::RECURSIVE_ANCHOR) == Some(Value::Bool(true)) =>
+                    && at(PassiveKeyword::RecursiveAnchor) == Some(Value::Bool(true)) =>
             {
-                self.resources[resource].dynamic.push((kw::RECURSIVE_ANCHOR, id));
+                self.resources[resource].dynamic.push((PassiveKeyword::RecursiveAnchor.into(), id));
             }
             _ => {}
         }
@@ -208,7 +216,7 @@ impl Refs {
 
     /// Returns the `$schema` of a schema if it names another draft than the document.
     fn other_draft(&self, doc: &Doc, id: Id) -> Option<Id> {
-        let at = doc.get(id, kw::SCHEMA)?;
+        let at = doc.get(id, PassiveKeyword::Schema)?;
         let uri = doc.string(at).map(|n| doc.name(n));
         (SchemaDraft::of(uri) != self.draft).then_some(at)
     }
@@ -260,7 +268,7 @@ impl Refs {
         }
         let Some(text) = documents.get(uri)? else { return Ok(()) };
         let root = doc.add(uri, &text)?;
-        let Some(list) = doc.get(root, kw::VOCABULARY) else { return Ok(()) };
+        let Some(list) = doc.get(root, PassiveKeyword::Vocabulary) else { return Ok(()) };
         let mut asserted = false;
         for &(name, needed) in doc.members(list) {
             let vocabulary = doc.name(name);
@@ -290,21 +298,21 @@ impl Refs {
         0
     }
 
-    /// Returns the target schema of a reference; `name` is its keyword, `reference` its value.
-    pub fn resolve(&mut self, doc: &mut Doc, name: Symbol, reference: Id) -> Result<Id> {
+    /// Returns the target schema of a reference; `reference` is the value of its keyword.
+    pub fn resolve(&mut self, doc: &mut Doc, keyword: Keyword, reference: Id) -> Result<Id> {
         if let Some(&known) = self.resolved.get(&reference) {
             return Ok(known);
         }
         let Some(text) = doc.string(reference) else {
-            let message = format!("`{}` must be a string", doc.name(name));
+            let message = format!("`{}` must be a string", keyword.name());
             return Err(Error::new(ErrorKind::InvalidSchema, message).at(doc.place(reference)));
         };
         let (own, scope) = self.scopes.origin(reference);
         let mut target = self.find(doc, own, doc.name(text))?;
-        let anchor = match name {
-            kw::DYNAMIC_REF => doc.name(text).split_once('#').and_then(|t| doc.lookup(t.1)),
-            kw::RECURSIVE_REF => Some(kw::RECURSIVE_ANCHOR),
-            _ => None,
+        let anchor = if keyword == Keyword::DynamicRef {
+            doc.name(text).split_once('#').and_then(|t| doc.lookup(t.1))
+        } else {
+            (keyword == Keyword::RecursiveRef).then(|| PassiveKeyword::RecursiveAnchor.into())
         };
         let is_anchor = |name| {
             let resource = self.resource_of(doc, target);
@@ -369,7 +377,7 @@ impl Refs {
                 false => Cow::Borrowed(step),
             };
             // The members of a nullable schema are in one of two alternatives.
-            let at_or_inside = doc.nullable.get(&at).copied().unwrap_or(at);
+            let at_or_inside = self.nullable.get(&at).copied().unwrap_or(at);
             let next = match doc.value(at_or_inside) {
                 Value::Object { .. } => doc.lookup(&step).and_then(|name| doc.get(at_or_inside, name)),
                 Value::Array { .. } => {
@@ -389,7 +397,7 @@ fn wrong_draft(doc: &Doc, at: Id) -> Error {
 }
 
 /// Returns the text of a member that is a string.
-fn text_of(doc: &Doc, id: Id, name: Symbol) -> Option<&str> {
+fn text_of(doc: &Doc, id: Id, name: PassiveKeyword) -> Option<&str> {
     doc.get(id, name).and_then(|i| doc.string(i)).map(|n| doc.name(n))
 }
 

@@ -4,8 +4,8 @@
 //!
 //! One visit for each schema.
 
+use super::keywords::{Definition, Operand};
 use crate::constraint::json::document::{Doc, Id, Symbol, Value};
-use crate::constraint::json_schema::keywords as kw;
 
 /// Role of a value of the document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,32 +25,25 @@ impl Role {
         match self {
             Role::Data => Role::Data,
             Role::Named => Role::Schema,
-            Role::Schema if names_members(name) => Role::Named,
-            Role::Schema if holds_schemas(name) => Role::Schema,
-            Role::Schema => Role::Data,
+            Role::Schema => Definition::of(name).map_or(Role::Data, |own| role_of(own.operand)),
         }
     }
 }
 
 /// Returns true if the members of this keyword's value are named by the user, and are not keywords.
 pub(super) fn names_members(name: Symbol) -> bool {
-    matches!(
-        name,
-        kw::PROPERTIES
-            | kw::PATTERN_PROPERTIES
-            | kw::DEFINITIONS
-            | kw::DEFS
-            | kw::DEPENDENT_SCHEMAS
-            | kw::DEPENDENCIES
-    )
+    Role::Schema.of_member(name) == Role::Named
 }
 
-/// Returns true if the value of this keyword is a schema or a list of schemas.
-fn holds_schemas(name: Symbol) -> bool {
-    matches!(name, kw::ADDITIONAL_PROPERTIES | kw::PROPERTY_NAMES | kw::UNEVALUATED_PROPERTIES)
-        || matches!(name, kw::ITEMS | kw::PREFIX_ITEMS | kw::ADDITIONAL_ITEMS | kw::UNEVALUATED_ITEMS)
-        || matches!(name, kw::CONTAINS | kw::ALL_OF | kw::ANY_OF | kw::ONE_OF | kw::NOT)
-        || matches!(name, kw::IF | kw::THEN | kw::ELSE)
+/// Returns the role of a keyword's value.
+fn role_of(operand: Operand) -> Role {
+    match operand {
+        Operand::Schema | Operand::Schemas | Operand::SchemaOrSchemas => Role::Schema,
+        Operand::SchemaMap | Operand::SchemaOrNamesMap => Role::Named,
+        Operand::NamesMap | Operand::Names | Operand::Types => Role::Data,
+        Operand::Value | Operand::Values | Operand::Data | Operand::Other => Role::Data,
+        Operand::Number | Operand::Count | Operand::Flag | Operand::Text => Role::Data,
+    }
 }
 
 impl Doc {

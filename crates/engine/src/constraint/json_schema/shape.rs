@@ -17,52 +17,12 @@ use std::rc::Rc;
 
 use smallvec::SmallVec;
 
-use super::contains::Contains;
-use super::exists_property::ExistsProperty;
-use super::keyword_values::{NameList, Schemas};
+use super::keywords::Keyword;
 use super::small_map::SmallMap;
 use super::term_set::TermSet;
+pub(super) use super::types::Types;
 use crate::constraint::json::document::{Id, Symbol};
 use crate::decimal::Decimal;
-
-/// Set of JSON types; the two booleans and the two kinds of numbers are separate.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) struct Types(pub u8);
-
-impl Types {
-    pub const NONE: Types = Types(0);
-    pub const NULL: Types = Types(1);
-    pub const TRUE: Types = Types(2);
-    pub const FALSE: Types = Types(4);
-    pub const BOOL: Types = Types(6);
-    pub const INT: Types = Types(8);
-    pub const FRACTION: Types = Types(16);
-    pub const NUMBER: Types = Types(24);
-    pub const STRING: Types = Types(32);
-    pub const ARRAY: Types = Types(64);
-    pub const OBJECT: Types = Types(128);
-    pub const ALL: Types = Types(255);
-
-    pub fn and(self, other: Types) -> Types {
-        Types(self.0 & other.0)
-    }
-
-    pub fn or(self, other: Types) -> Types {
-        Types(self.0 | other.0)
-    }
-
-    pub fn without(self, other: Types) -> Types {
-        Types(self.0 & !other.0)
-    }
-
-    pub fn meets(self, other: Types) -> bool {
-        self.0 & other.0 != 0
-    }
-
-    pub fn is_empty(self) -> bool {
-        self.0 == 0
-    }
-}
 
 /// One thing that a value must satisfy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -72,7 +32,7 @@ pub(super) enum Term {
     /// It violates the schema.
     Neg(Id),
     /// It violates exactly this keyword of the schema object.
-    NegKeyword(Id, Symbol),
+    NegKeyword(Id, Keyword),
     /// It has one of these types.
     Types(Types),
     /// If it is an object, it has this property.
@@ -203,6 +163,27 @@ impl StringPart {
     }
 }
 
+/// Names of properties.
+pub(super) type NameList = SmallVec<[Symbol; 8]>;
+
+/// Schemas by name, or by pattern.
+pub(super) type Schemas = SmallVec<[(Symbol, Id); 8]>;
+
+/// Bound on the number of items that satisfy a term.
+#[derive(Debug, Clone)]
+pub(super) struct ContainsBound {
+    /// Term of an item that counts.
+    pub counts: Term,
+    /// Term of an item that does not count.
+    pub fails: Term,
+    /// Index of the first item that may count.
+    pub from: u32,
+    pub min: u32,
+    pub max: Option<u32>,
+    /// Location of the keyword.
+    pub at: Id,
+}
+
 /// Constraints on arrays.
 #[derive(Debug, Clone, Default)]
 pub(super) struct ArrayPart {
@@ -214,7 +195,7 @@ pub(super) struct ArrayPart {
     /// Location of `uniqueItems`.
     pub unique: Option<Id>,
     /// Bounds on the number of items that satisfy a term.
-    pub contains: Vec<Contains>,
+    pub contains: Vec<ContainsBound>,
 }
 
 impl ArrayPart {
@@ -291,6 +272,29 @@ impl PropertyTerms {
     pub fn change(&mut self) -> &mut Properties {
         Rc::make_mut(self.0.get_or_insert_default())
     }
+}
+
+/// A demand: a property must exist with one of these names and a value that satisfies the term.
+#[derive(Debug, Clone)]
+pub(super) struct ExistsProperty {
+    pub names: Names,
+    /// Term of the value; `None`: any value.
+    pub value: Option<Term>,
+    /// Location of the keyword.
+    pub at: Id,
+}
+
+/// A set of property names.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Names {
+    /// Names that the schema neither lists in `properties` nor matches in `patternProperties`.
+    Undeclared(Id),
+    /// Names that match the pattern.
+    Matching(Symbol),
+    /// Names that violate the schema.
+    Failing(Id),
+    /// Names that are not in a set of evaluated ones.
+    Outside(u32),
 }
 
 /// Constraints on objects.
@@ -384,6 +388,15 @@ impl Shape {
             && self.array.is_free()
             && self.object.is_free()
             && self.refusals.is_empty()
+    }
+
+    /// Returns the bounds on the number of characters, items or properties, by type.
+    pub fn counts(&mut self, types: Types) -> (&mut u32, &mut Option<u32>) {
+        match types {
+            Types::STRING => (&mut self.string.min, &mut self.string.max),
+            Types::ARRAY => (&mut self.array.min, &mut self.array.max),
+            _ => (&mut self.object.min, &mut self.object.max),
+        }
     }
 
     /// Removes types whose own bounds contradict each other.

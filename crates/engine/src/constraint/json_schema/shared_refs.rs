@@ -17,11 +17,14 @@ use std::rc::Rc;
 use smallvec::{SmallVec, smallvec};
 
 use super::context::SchemaContext;
-use super::keyword_set::KeywordSet;
-use super::keywords as kw;
-use super::normalize::{Fork, PendingKeyword};
+use super::fork::{Fork, PendingKeyword};
+use super::keyword_set::{self, set};
+use super::keywords::Keyword;
+use super::normalize::Normalizer;
 use super::shape::{Term, Terms};
+use super::unknown_keywords::warn_unknown;
 use crate::constraint::json::document::Id;
+use crate::constraint::json::symbol_set::SymbolSet;
 use crate::error::Result;
 
 /// Alternatives of an `anyOf`.
@@ -32,24 +35,24 @@ pub(super) struct SharedAlternatives {
     pub inline: Option<Fork>,
 }
 
-impl SchemaContext<'_> {
+impl Normalizer<'_> {
     /// Returns the alternatives of a conjunction that consists of an `anyOf` only, if some of them
     /// are references to shared schemas.
     pub fn shared_alternatives(&mut self, terms: &[Term]) -> Result<Option<SharedAlternatives>> {
         let [Term::Pos(id)] = *terms else { return Ok(None) };
-        if self.assertions(id) != KeywordSet::of(&[kw::ANY_OF]) {
+        if self.context.assertions(id) != set(&[Keyword::AnyOf]) {
             return Ok(None);
         }
-        let Some(at) = self.doc.get(id, kw::ANY_OF) else { return Ok(None) };
-        let refers = |&branch: &Id| self.doc.keyword_set(branch).meet(KeywordSet::REFERENCES);
-        if !self.doc.elements(at).iter().any(refers) {
+        let Some(at) = self.context.doc.get(id, Keyword::AnyOf) else { return Ok(None) };
+        let refers = |&branch: &Id| self.context.doc.names(branch).meet(keyword_set::REFERENCES);
+        if !self.context.doc.elements(at).iter().any(refers) {
             return Ok(None);
         }
-        self.check_grounded(id)?;
+        self.grounded.check(&mut self.context, id)?;
         let (mut elsewhere, mut here) = (SmallVec::new(), Vec::<Terms>::new());
-        for branch in self.schemas(at)? {
-            let target = self.follow(branch)?;
-            if target != branch && self.holds_parts(target) {
+        for branch in self.context.schemas(at)? {
+            let target = self.context.follow(branch)?;
+            if target != branch && holds_parts(&self.context, target) {
                 elsewhere.push(Term::Pos(branch));
             } else {
                 here.push(smallvec![Term::Pos(branch)]);
@@ -58,7 +61,7 @@ impl SchemaContext<'_> {
         if elsewhere.is_empty() {
             return Ok(None);
         }
-        self.warn_unknown(id);
+        warn_unknown(&mut self.context, id);
         let mut fork = Fork::default();
         let here = match here.len() {
             0 => None,
@@ -69,17 +72,17 @@ impl SchemaContext<'_> {
         };
         Ok(Some(SharedAlternatives { shared: elsewhere, inline: here }))
     }
+}
 
-    /// Returns true if a schema has keywords about properties or items, and lists no values.
-    fn holds_parts(&self, id: Id) -> bool {
-        const PARTS: KeywordSet = KeywordSet::of(&[
-            kw::PROPERTIES,
-            kw::PATTERN_PROPERTIES,
-            kw::ADDITIONAL_PROPERTIES,
-            kw::ITEMS,
-            kw::PREFIX_ITEMS,
-        ]);
-        let keys = self.assertions(id);
-        keys.meet(PARTS) && !keys.meet(KeywordSet::of(&[kw::ENUM, kw::CONST]))
-    }
+/// Returns true if a schema has keywords about properties or items, and lists no values.
+fn holds_parts(context: &SchemaContext<'_>, id: Id) -> bool {
+    const PARTS: SymbolSet = set(&[
+        Keyword::Properties,
+        Keyword::PatternProperties,
+        Keyword::AdditionalProperties,
+        Keyword::Items,
+        Keyword::PrefixItems,
+    ]);
+    let keys = context.assertions(id);
+    keys.meet(PARTS) && !keys.meet(set(&[Keyword::Enum, Keyword::Const]))
 }

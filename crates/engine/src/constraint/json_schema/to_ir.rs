@@ -8,9 +8,12 @@ use rustc_hash::{FxBuildHasher, FxHashSet};
 use smallvec::SmallVec;
 
 use super::conjunctions::{ConjunctionId, Declared, Extras, Plan, SchemaLowering};
+use super::keywords::Keyword;
 use super::literal_nodes::{LiteralSet, Literals, WORDS};
 use super::multiple_of::multiples;
-use super::shape::{Bound, Shape, StringPart, Terms, Test, Types};
+use super::properties::undeclared;
+use super::shape::{Bound, Shape, StringPart, Term, Terms, Test, lower_max};
+use super::types::Types;
 use super::undeclared::{Keys, nothing};
 use crate::char_lang::byte_nfa::ByteNfa;
 use crate::char_lang::char_dfa::CharDfa;
@@ -39,7 +42,7 @@ impl SchemaLowering<'_> {
         let (mut properties, mut extra, mut prefix) = (Declared::new(), Extras::new(), Vec::new());
         let (mut rest, mut contains, mut demand) = (self.conjunction(&[])?, Vec::new(), None);
         if shape.literals.is_none() && shape.types.meets(Types::ARRAY) {
-            self.context.drop_trivial_conditions(&mut shape.array)?;
+            self.normalizer.drop_trivial_conditions(&mut shape.array)?;
             shape.drop_contradictions();
             for terms in &shape.array.prefix {
                 prefix.push(self.conjunction(terms)?);
@@ -78,11 +81,11 @@ impl SchemaLowering<'_> {
             let mut terms = match shape.object.values.get(&name) {
                 // Cheaper than a clone.
                 Some(terms) => Terms::from_slice(terms),
-                None => self.context.undeclared(shape, name)?,
+                None => undeclared(&mut self.normalizer.context, shape, name)?,
             };
             for i in 0..shape.object.names.len() {
-                let super::shape::Term::Pos(schema) = shape.object.names[i] else { continue };
-                if !self.context.name_valid(schema, name)? {
+                let Term::Pos(schema) = shape.object.names[i] else { continue };
+                if !self.normalizer.validator().name_valid(schema, name)? {
                     terms = nothing();
                 }
             }
@@ -102,16 +105,17 @@ impl SchemaLowering<'_> {
         for plan in plans {
             let shape = &plan.shape;
             if shape.is_free() {
-                return Ok(self.any);
+                return Ok(self.nodes.any);
             }
             if let Some(values) = shape.literals.clone() {
                 for &literal in values.iter() {
-                    self.literal(literal, &mut literals, &mut parts);
+                    self.nodes.literal(&self.normalizer.context, literal, &mut literals, &mut parts);
                 }
                 continue;
             }
             if let Some(refusal) = shape.refusals.iter().find(|r| r.types.meets(shape.types)) {
                 return Err(self
+                    .normalizer
                     .context
                     .error(ErrorKind::Unsupported, refusal.at, refusal.message.clone())
                     .hint(refusal.hint));
@@ -136,26 +140,26 @@ impl SchemaLowering<'_> {
         }
         for &goal in elsewhere {
             let node = self.node(goal);
-            if node == self.any {
+            if node == self.nodes.any {
                 return Ok(node);
             }
-            match self.context.ir.node(node) {
+            match self.nodes.ir.node(node) {
                 Node::Union(others) => parts.extend_from_slice(others),
-                Node::Never => self.culprit = self.culprit.take().or_else(|| self.reason(goal)),
+                Node::Never => self.culprit = self.culprit.take().or_else(|| self.conjunctions.reason(goal)),
                 _ => parts.push(node),
             }
         }
-        parts.retain(|&mut p| !matches!(self.context.ir.node(p), Node::Never));
+        parts.retain(|&mut p| !matches!(self.nodes.ir.node(p), Node::Never));
         if parts.len() > 1 {
             let mut seen = FxHashSet::default();
             parts.retain(|&mut p| seen.insert(p));
         }
         if !literals.is_empty() {
-            self.literals(literals, &mut parts);
+            self.nodes.literals(literals, &mut parts);
         }
         Ok(match parts.len() {
-            0 => self.never,
-            _ => self.context.ir.union(parts),
+            0 => self.nodes.never,
+            _ => self.nodes.ir.union(parts),
         })
     }
 
@@ -174,21 +178,21 @@ impl SchemaLowering<'_> {
         let whole = shape.types.meets(Types::INT);
         // Zeros after the last digit that counts do not change the value.
         let finer = match scale {
-            Some(scale) if self.context.policy.equal_numbers => {
-                multiples(&Decimal::new(&format!("1e-{scale}")))?
+            Some(scale) if self.normalizer.context.policy.equal_numbers => {
+                multiples(&Decimal::new(format!("1e-{scale}")))?
             }
             _ => None,
         };
         let spec = NumberSpec {
             integer,
-            zeros: integer && self.context.equal_integers(),
+            zeros: integer && self.normalizer.context.equal_integers(),
             minimum: self.decimal(&shape.number.min, at)?,
             maximum: self.decimal(&shape.number.max, at)?,
             scale: scale.filter(|_| finer.is_none()),
             max_exponent: exponent,
         };
         let node = match shape.number.divisors.is_empty() && whole && finer.is_none() {
-            true => self.number_node(key, &spec, at)?,
+            true => self.nodes.number_node(&self.normalizer.context, key, &spec, at)?,
             false => self.computed_numbers(shape, &spec, (whole, finer))?,
         };
         parts.push(node);
@@ -198,7 +202,7 @@ impl SchemaLowering<'_> {
     /// Returns the greatest exponent with which numbers stay below the power of ten that a format
     /// sets; `None` if there are no exponents or no format.
     fn max_exponent(&self, shape: &Shape, integer: bool) -> Option<u32> {
-        let policy = self.context.policy;
+        let policy = self.normalizer.context.policy;
         let part = &shape.number;
         let bounded = part.min.is_some() || part.max.is_some() || part.scale.is_some();
         let magnitude = part.magnitude.filter(|_| policy.exponent && !integer && !bounded)?;
@@ -207,8 +211,8 @@ impl SchemaLowering<'_> {
 
     fn decimal(&self, bound: &Option<Bound>, at: Id) -> Result<Option<(Decimal, bool)>> {
         let Some(bound) = bound else { return Ok(None) };
-        let decimal = Decimal::parse(self.context.doc.name(bound.text))
-            .map_err(|e| e.at(self.context.doc.place(at)))?;
+        let decimal = Decimal::parse(self.normalizer.context.doc.name(bound.text))
+            .map_err(|e| e.at(self.normalizer.context.doc.place(at)))?;
         Ok(Some((decimal, bound.exclusive)))
     }
 
@@ -222,19 +226,19 @@ impl SchemaLowering<'_> {
         (whole, among): (bool, Option<CharDfa>),
     ) -> Result<NodeId> {
         let at = shape.number.divisors.first().map_or(self.representative_schema(shape), |d| d.1);
-        let policy = Policy { exponent: false, ..self.context.policy.clone() };
+        let policy = Policy { exponent: false, ..self.normalizer.context.policy.clone() };
         let mut scratch = Ir::new();
         let numbers = match crate::constraint::number::number(spec, &policy, &mut scratch) {
             Ok(node) => node,
-            Err(e) if e.kind() == ErrorKind::Unsatisfiable => return Ok(self.never),
-            Err(e) => return Err(e.at(self.context.doc.place(self.representative_schema(shape)))),
+            Err(e) if e.kind() == ErrorKind::Unsatisfiable => return Ok(self.nodes.never),
+            Err(e) => return Err(e.at(self.normalizer.context.doc.place(self.representative_schema(shape)))),
         };
-        let located = |goals: &Self, e: Error, at| e.at(goals.context.doc.place(at));
+        let located = |goals: &Self, e: Error, at| e.at(goals.normalizer.context.doc.place(at));
         let mut all = CharDfa::from_nfa(&ByteNfa::new(&scratch, numbers)?)?;
         for &(text, at, divides) in &shape.number.divisors {
-            let divisor = Decimal::new(self.context.doc.name(text));
+            let divisor = Decimal::new(self.normalizer.context.doc.name(text));
             let Some(multiples) = multiples(&divisor)? else {
-                return Err(self.context.unsupported(super::keywords::MULTIPLE_OF, at));
+                return Err(self.normalizer.context.unsupported(Keyword::MultipleOf, at));
             };
             let wanted = if divides { all.intersect(&multiples) } else { all.without(&multiples) };
             all = wanted.map_err(|e| located(self, e, at))?;
@@ -245,7 +249,7 @@ impl SchemaLowering<'_> {
         if !whole && let Some(integers) = multiples(&Decimal::new("1"))? {
             all = all.without(&integers).map_err(|e| located(self, e, at))?;
         }
-        regular::to_ir::lower(&all, &mut self.context.ir).map_err(|e| located(self, e, at))
+        regular::to_ir::lower(&all, &mut self.nodes.ir).map_err(|e| located(self, e, at))
     }
 
     /// Adds the integers between bounds that the divisors divide, one by one; `false` if there are
@@ -257,30 +261,33 @@ impl SchemaLowering<'_> {
         at: Id,
         words: &mut LiteralSet,
     ) -> Result<bool> {
-        if self.context.policy.equal_numbers {
+        if self.normalizer.context.policy.equal_numbers {
             return Ok(false);
         }
         let part = &shape.number;
         let bound = |b: &Option<Bound>| -> Option<i64> {
-            let text = self.context.doc.name(b.as_ref()?.text);
+            let text = self.normalizer.context.doc.name(b.as_ref()?.text);
             text.parse::<i64>().ok().filter(|n| n.unsigned_abs() < 1 << 50)
         };
         let (Some(min), Some(max), true) = (bound(&part.min), bound(&part.max), integer) else {
             return Ok(false);
         };
-        let divisors: Vec<(Decimal, bool)> =
-            part.divisors.iter().map(|d| (Decimal::new(self.context.doc.name(d.0)), d.2)).collect();
+        let divisors: Vec<(Decimal, bool)> = part
+            .divisors
+            .iter()
+            .map(|d| (Decimal::new(self.normalizer.context.doc.name(d.0)), d.2))
+            .collect();
         if (max - min).unsigned_abs() > MAX_MULTIPLES {
             return Ok(false);
         }
-        self.context.step((max - min).unsigned_abs() / 4, at)?;
+        self.normalizer.context.step((max - min).unsigned_abs() / 4, at)?;
         let mut found = Vec::new();
         for n in min..=max {
             let excluded = |b: &Option<Bound>, end| b.as_ref().is_some_and(|b| b.exclusive) && n == end;
             if excluded(&part.min, min) || excluded(&part.max, max) {
                 continue;
             }
-            let number = Decimal::new(&n.to_string());
+            let number = Decimal::new(n.to_string());
             let mut divides = true;
             for (divisor, wanted) in &divisors {
                 match number.is_multiple_of(divisor) {
@@ -303,7 +310,7 @@ impl SchemaLowering<'_> {
             return Ok(node);
         }
         let node = self.string_language(part)?;
-        if self.is_never(node) {
+        if self.nodes.is_never(node) {
             let at = part.tests.first().map_or(self.representative_schema(shape), |t| t.2);
             self.culprit.get_or_insert_with(|| (at, "no text satisfies all of the string keywords".into()));
         }
@@ -319,36 +326,36 @@ impl SchemaLowering<'_> {
         let mut only = None;
         if let Some((ranges, min, max)) = self.classes(part, &mut only) {
             if max.is_some_and(|m| m < min) {
-                return Ok(self.never);
+                return Ok(self.nodes.never);
             }
-            let lang = ecma::class_star(&ranges, &mut self.context.ir);
-            return Ok(self.context.ir.push(plain(Some(lang), min, max)));
+            let lang = ecma::class_star(&ranges, &mut self.nodes.ir);
+            return Ok(self.nodes.ir.push(plain(Some(lang), min, max)));
         }
         let lang = match part.tests[..] {
             [] => None,
             [(Test::Pattern(name), true, at)] => Some(match only {
                 // The pattern was parsed for the class check.
-                Some(pattern) => self.context.read_pattern(&pattern, name, at)?,
-                None => self.context.pattern_node(name, at)?,
+                Some(pattern) => self.nodes.read_pattern(&self.normalizer.context, &pattern, name, at)?,
+                None => self.nodes.pattern_node(&self.normalizer.context, name, at)?,
             }),
             [(Test::Format(name), true, _)] => {
-                format::language(self.context.doc.name(name), &mut self.context.ir)
+                format::language(self.normalizer.context.doc.name(name), &mut self.nodes.ir)
             }
-            _ => match self.context.language(part)? {
+            _ => match self.normalizer.context.texts.language(&self.normalizer.context.doc, part)? {
                 None => None,
-                Some(dfa) if dfa.is_empty() => return Ok(self.never),
+                Some(dfa) if dfa.is_empty() => return Ok(self.nodes.never),
                 Some(dfa) if dfa.is_everything() => None,
                 Some(dfa) => {
                     let at = part.tests[0].2;
-                    let lowered = regular::to_ir::lower(&dfa, &mut self.context.ir);
-                    Some(lowered.map_err(|e| e.at(self.context.doc.place(at)))?)
+                    let lowered = regular::to_ir::lower(&dfa, &mut self.nodes.ir);
+                    Some(lowered.map_err(|e| e.at(self.normalizer.context.doc.place(at)))?)
                 }
             },
         };
-        if lang.is_some_and(|l| self.is_never(l)) {
-            return Ok(self.never);
+        if lang.is_some_and(|l| self.nodes.is_never(l)) {
+            return Ok(self.nodes.never);
         }
-        Ok(self.context.ir.push(plain(lang, part.min, part.max)))
+        Ok(self.nodes.ir.push(plain(lang, part.min, part.max)))
     }
 
     /// If all tests are patterns of one repeated class: returns the common class and length bounds.
@@ -358,14 +365,14 @@ impl SchemaLowering<'_> {
         let mut common: Option<Vec<(char, char)>> = None;
         for &(test, holds, _) in &part.tests {
             let Test::Pattern(pattern) = test else { return None };
-            let pattern = Pattern::parse(self.context.doc.name(pattern)).ok().filter(|_| holds)?;
+            let pattern = Pattern::parse(self.normalizer.context.doc.name(pattern)).ok().filter(|_| holds)?;
             let Some((ranges, least, most)) = pattern.single_class() else {
                 *other = Some(pattern);
                 return None;
             };
             min = min.max(least);
             if let Some(most) = most {
-                super::shape::lower_max(&mut max, most);
+                lower_max(&mut max, most);
             }
             common = Some(match common {
                 None => ranges,
@@ -384,19 +391,19 @@ impl SchemaLowering<'_> {
         let part = &plan.shape.array;
         let mut max = part.max;
         let mut prefix: Vec<NodeId> = plan.prefix.iter().map(|&g| self.node(g)).collect();
-        let rest = Some(self.node(plan.rest)).filter(|&r| !self.is_never(r));
-        let stop = prefix.iter().position(|&p| self.is_never(p));
+        let rest = Some(self.node(plan.rest)).filter(|&r| !self.nodes.is_never(r));
+        let stop = prefix.iter().position(|&p| self.nodes.is_never(p));
         if let Some(stop) = stop {
-            super::shape::lower_max(&mut max, stop as u32);
+            lower_max(&mut max, stop as u32);
         } else if rest.is_none() {
-            super::shape::lower_max(&mut max, prefix.len() as u32);
+            lower_max(&mut max, prefix.len() as u32);
         }
         if let Some(most) = max {
             prefix.truncate(most as usize);
             if part.min > most {
                 let culprit = stop.map_or(plan.rest, |s| plan.prefix[s]);
-                self.culprit = self.culprit.take().or(self.reason(culprit));
-                return Ok(self.never);
+                self.culprit = self.culprit.take().or(self.conjunctions.reason(culprit));
+                return Ok(self.nodes.never);
             }
         }
         if let Some(at) = part.unique
@@ -406,28 +413,31 @@ impl SchemaLowering<'_> {
                 return self.unique_containing(plan, rest, at);
             }
             if let (true, Some(items)) = (prefix.is_empty(), rest)
-                && let Some(node) = self.unique_texts(items, (part.min, max))?
+                && let Some(node) = self.nodes.unique_texts(items, (part.min, max))?
             {
                 return Ok(node);
             }
             let rest = rest.filter(|_| max.is_none_or(|m| m as usize > prefix.len()));
-            let array = self.context.ir.push(Node::JsonArray { prefix, rest, min: part.min, max });
-            return Ok(self.context.ir.push(Node::JsonUnique { array, enough: Vec::new() }));
+            let array = self.nodes.ir.push(Node::JsonArray { prefix, rest, min: part.min, max });
+            return Ok(self.nodes.ir.push(Node::JsonUnique { array, enough: Vec::new() }));
         }
         if !part.contains.is_empty() {
             return self.containing(plan);
         }
         let rest = rest.filter(|_| max.is_none_or(|m| m as usize > prefix.len()));
-        Ok(self.context.ir.push(Node::JsonArray { prefix, rest, min: part.min, max }))
+        Ok(self.nodes.ir.push(Node::JsonArray { prefix, rest, min: part.min, max }))
     }
 
     fn object(&mut self, plan: &Plan, parts: &mut Parts) -> Result<()> {
         let mut properties = Vec::with_capacity(plan.properties.len());
         for &(name, goal, required) in &plan.properties {
             let value = self.node(goal);
-            if self.is_never(value) && required {
-                let why = format!("the required property {:?} allows no value", self.context.doc.name(name));
-                let reason = self.reason(goal);
+            if self.nodes.is_never(value) && required {
+                let why = format!(
+                    "the required property {:?} allows no value",
+                    self.normalizer.context.doc.name(name)
+                );
+                let reason = self.conjunctions.reason(goal);
                 let own = self.representative_schema(&plan.shape);
                 self.culprit.get_or_insert_with(|| match reason {
                     Some((at, reason)) => (at, format!("{why}: {reason}").into()),
@@ -435,17 +445,21 @@ impl SchemaLowering<'_> {
                 });
                 return Ok(());
             }
-            properties.push(Property { name: self.context.doc.name(name).into(), value, required });
+            properties.push(Property {
+                name: self.normalizer.context.doc.name(name).into(),
+                value,
+                required,
+            });
         }
         let mut extra = SmallVec::<[(Keys, NodeId); 1]>::new();
         for (keys, goal) in &plan.extra {
             let value = self.node(*goal);
-            if !self.is_never(value) {
+            if !self.nodes.is_never(value) {
                 extra.push((keys.clone(), value));
             }
         }
         if extra.is_empty() && plan.demand.is_none() {
-            properties.retain(|p| !matches!(self.context.ir.node(p.value), Node::Never));
+            properties.retain(|p| !matches!(self.nodes.ir.node(p.value), Node::Never));
         }
         match &plan.demand {
             Some(demand) => self.demanding(plan, demand, &properties, &extra, parts),
@@ -463,7 +477,7 @@ impl SchemaLowering<'_> {
     ) -> Result<()> {
         let (min, max) = (plan.shape.object.min, plan.shape.object.max);
         let required = properties.iter().filter(|p| p.required).count();
-        let possible = properties.iter().filter(|p| !self.is_never(p.value)).count();
+        let possible = properties.iter().filter(|p| !self.nodes.is_never(p.value)).count();
         let culprit = match max {
             _ if extra.is_empty() && possible < min as usize => {
                 "there are fewer possible properties than `minProperties` asks for"
@@ -476,33 +490,22 @@ impl SchemaLowering<'_> {
                 // If required properties use up the maximum, no others are possible.
                 if max.is_none_or(|max| required < max as usize) {
                     for (keys, value) in extra {
-                        entries.push(Extra { keys: self.keys_node(keys)?, value: *value });
+                        entries.push(Extra {
+                            keys: self.nodes.keys_node(&self.normalizer.context, keys)?,
+                            value: *value,
+                        });
                     }
                 } else {
                     properties.retain(|p| p.required);
                 }
                 let object =
                     Object { properties, extra: entries, demand: Vec::new(), min, max, ..Object::default() };
-                parts.push(self.context.ir.push(Node::JsonObject(Box::new(object))));
+                parts.push(self.nodes.ir.push(Node::JsonObject(Box::new(object))));
                 return Ok(());
             }
         };
         let at = plan.shape.object.count_at.unwrap_or(self.representative_schema(&plan.shape));
         self.culprit.get_or_insert((at, culprit.into()));
         Ok(())
-    }
-
-    pub fn keys_node(&mut self, keys: &Keys) -> Result<Option<NodeId>> {
-        Ok(match keys {
-            Keys::All => None,
-            Keys::Patterns(patterns) => {
-                let mut nodes = Vec::new();
-                for &(pattern, at) in patterns {
-                    nodes.push(self.context.pattern_node(pattern, at)?);
-                }
-                Some(self.context.ir.union(nodes))
-            }
-            Keys::Automaton(dfa) => Some(regular::to_ir::lower(dfa, &mut self.context.ir)?),
-        })
     }
 }

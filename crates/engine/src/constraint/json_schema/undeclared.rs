@@ -15,8 +15,10 @@ use smallvec::smallvec;
 
 use super::conjunctions::{ConjunctionId, Extras, SchemaLowering};
 use super::context::SchemaContext;
-use super::normalize::{Fork, Mode};
-use super::shape::{FALSE, Shape, StringPart, Term, Terms, Test, Types, add_term};
+use super::fork::{Fork, Mode};
+use super::normalize::Normalizer;
+use super::shape::{FALSE, Shape, StringPart, Term, Terms, add_term};
+use super::types::Types;
 use crate::char_lang::char_dfa::CharDfa;
 use crate::constraint::json::document::{Id, Symbol};
 use crate::error::{ErrorKind, Result};
@@ -73,7 +75,7 @@ impl SchemaLowering<'_> {
         }
         let names = match shape.object.names.is_empty() {
             true => None,
-            false => Some(self.context.name_language(&shape.object.names)?),
+            false => Some(self.normalizer.name_language(&shape.object.names)?),
         };
         let mut merged: Vec<(ConjunctionId, Vec<Part>)> = Vec::new();
         for part in parts {
@@ -104,7 +106,7 @@ impl SchemaLowering<'_> {
         // Patterns with the same schema act as one.
         let mut classes: Vec<(Terms, Vec<(Symbol, Id)>)> = Vec::new();
         for &(pattern, schema) in patterns {
-            let terms = self.context.tidy(&[Term::Pos(schema)])?;
+            let terms = self.normalizer.context.tidy(&[Term::Pos(schema)])?;
             match classes.iter_mut().find(|c| c.0 == terms) {
                 Some(class) => class.1.push((pattern, schema)),
                 None => classes.push((terms, vec![(pattern, schema)])),
@@ -130,7 +132,7 @@ impl SchemaLowering<'_> {
                 next.push((no, matched));
             }
             if next.len() > MAX_PARTS {
-                return Err(self.context.error(
+                return Err(self.normalizer.context.error(
                     ErrorKind::TooComplex,
                     at,
                     format!("the patterns of property names overlap in more than {MAX_PARTS} ways"),
@@ -155,7 +157,12 @@ impl SchemaLowering<'_> {
         }
         // A language that is too large is left to `keys`, which may never need it.
         let Ok(Some(language)) = self.part_language(part) else { return false };
-        let disjoint = self.context.any_pattern(patterns).and_then(|dfa| language.is_disjoint(&dfa));
+        let disjoint = self
+            .normalizer
+            .context
+            .texts
+            .any_pattern(&self.normalizer.context.doc, patterns)
+            .and_then(|dfa| language.is_disjoint(&dfa));
         disjoint.unwrap_or(false)
     }
 
@@ -164,14 +171,14 @@ impl SchemaLowering<'_> {
         let from = part.language.as_ref().map_or(0, |l| l.0);
         for i in from..part.tests.len() {
             let (patterns, holds) = part.tests[i].clone();
-            let dfa = self.context.any_pattern(&patterns)?;
+            let dfa = self.normalizer.context.texts.any_pattern(&self.normalizer.context.doc, &patterns)?;
             let language = match (&part.language, holds) {
                 (Some((_, own)), true) => own.intersect(&dfa).map(Arc::new),
                 (Some((_, own)), false) => own.without(&dfa).map(Arc::new),
                 (None, true) => Ok(dfa),
                 (None, false) => Ok(Arc::new((*dfa).clone().complement())),
             };
-            let language = language.map_err(|e| e.at(self.context.doc.place(patterns[0].1)))?;
+            let language = language.map_err(|e| e.at(self.normalizer.context.doc.place(patterns[0].1)))?;
             part.language = Some((i + 1, language));
         }
         Ok(part.language.as_ref().map(|l| l.1.clone()))
@@ -222,13 +229,13 @@ impl SchemaLowering<'_> {
         if shape.object.values.is_empty() {
             return Ok(false);
         }
-        let dfa = self.context.any_pattern(patterns)?;
+        let dfa = self.normalizer.context.texts.any_pattern(&self.normalizer.context.doc, patterns)?;
         Ok(dfa.is_empty() || self.listed(&dfa, shape))
     }
 
     /// Returns true if all words of an automaton are declared names.
     pub fn listed(&self, dfa: &CharDfa, shape: &Shape) -> bool {
-        let doc = &self.context.doc;
+        let doc = &self.normalizer.context.doc;
         if shape.object.values.is_empty() {
             return dfa.is_empty();
         }
@@ -243,23 +250,7 @@ fn complementary(parts: &[Part]) -> bool {
     a.len() == 1 && b.len() == 1 && a[0].0 == b[0].0 && a[0].1 != b[0].1
 }
 
-impl SchemaContext<'_> {
-    /// Returns the names that match one of the patterns.
-    pub fn any_pattern(&mut self, patterns: &[(Symbol, Id)]) -> Result<Arc<CharDfa>> {
-        let mut all: Option<Arc<CharDfa>> = None;
-        for &(pattern, at) in patterns {
-            let Some(dfa) = self.automaton(Test::Pattern(pattern), at)? else { continue };
-            all = Some(match all {
-                Some(all) => Arc::new(all.union(&dfa).map_err(|e| e.at(self.doc.place(at)))?),
-                None => dfa,
-            });
-        }
-        match all {
-            Some(all) => Ok(all),
-            None => CharDfa::words([]).map(Arc::new),
-        }
-    }
-
+impl Normalizer<'_> {
     /// Returns the names that satisfy `propertyNames`.
     pub fn name_language(&mut self, terms: &[Term]) -> Result<Arc<CharDfa>> {
         let mut fork = Fork::new(terms);
@@ -269,10 +260,10 @@ impl SchemaContext<'_> {
             Term::Pos(id) => Some(id),
             _ => None,
         });
-        let at = at.unwrap_or(self.doc.root());
+        let at = at.unwrap_or(self.context.doc.root());
         let mut all: Option<Arc<CharDfa>> = None;
         for shape in &shapes {
-            let own = self.shape_names(shape, at)?;
+            let own = shape_names(&mut self.context, shape, at)?;
             all = Some(match all {
                 Some(all) => Arc::new(all.union(&own)?),
                 None => own,
@@ -283,67 +274,35 @@ impl SchemaContext<'_> {
             None => CharDfa::words([]).map(Arc::new),
         }
     }
+}
 
-    fn shape_names(&mut self, shape: &Shape, at: Id) -> Result<Arc<CharDfa>> {
-        if let Some(literals) = &shape.literals {
-            let words: Vec<&str> =
-                literals.iter().filter_map(|&l| self.doc.string(l)).map(|n| self.doc.name(n)).collect();
-            return CharDfa::words(words).map(Arc::new);
-        }
-        if let Some(refusal) = shape.refusals.iter().find(|r| r.types.meets(Types::STRING)) {
-            return Err(self
-                .error(ErrorKind::Unsupported, refusal.at, refusal.message.clone())
-                .hint(refusal.hint));
-        }
-        let language = self.language(&shape.string)?;
-        let StringPart { min, max, .. } = shape.string;
-        if min == 0 && max.is_none() {
-            return Ok(language.unwrap_or_else(|| Arc::new(everything())));
-        }
-        if min > MAX_NAME_LENGTH || max.is_some_and(|m| m > MAX_NAME_LENGTH) {
-            return Err(self.error(
-                ErrorKind::TooComplex,
-                at,
-                format!("a bound on the length of property names is above the limit of {MAX_NAME_LENGTH}"),
-            ));
-        }
-        let lengths = CharDfa::lengths(min, max);
-        match language {
-            Some(language) => language.intersect(&lengths).map(Arc::new),
-            None => Ok(Arc::new(lengths)),
-        }
+fn shape_names(context: &mut SchemaContext<'_>, shape: &Shape, at: Id) -> Result<Arc<CharDfa>> {
+    if let Some(literals) = &shape.literals {
+        let words: Vec<&str> =
+            literals.iter().filter_map(|&l| context.doc.string(l)).map(|n| context.doc.name(n)).collect();
+        return CharDfa::words(words).map(Arc::new);
     }
-
-    /// Returns the texts that pass all tests; `None`: all texts.
-    pub fn language(&mut self, part: &StringPart) -> Result<Option<Arc<CharDfa>>> {
-        let mut all: Option<Arc<CharDfa>> = None;
-        let mut excluded: Vec<Symbol> = Vec::new();
-        for &(test, holds, at) in &part.tests {
-            let own = match (test, holds) {
-                (Test::Equals(name), false) => {
-                    excluded.push(name);
-                    continue;
-                }
-                (Test::Format(name), false) => self.widest_format(name, at)?,
-                _ => self.automaton(test, at)?,
-            };
-            let Some(own) = own else { continue };
-            let language = match (all, holds) {
-                (Some(all), true) => all.intersect(&own).map(Arc::new),
-                (Some(all), false) => all.without(&own).map(Arc::new),
-                (None, true) => Ok(own),
-                (None, false) => Ok(Arc::new((*own).clone().complement())),
-            };
-            all = Some(language.map_err(|e| e.at(self.doc.place(at)))?);
-        }
-        if !excluded.is_empty() {
-            let words = CharDfa::words(excluded.iter().map(|&n| self.doc.name(n)))?;
-            all = Some(Arc::new(match all {
-                Some(all) => all.without(&words)?,
-                None => words.complement(),
-            }));
-        }
-        Ok(all)
+    if let Some(refusal) = shape.refusals.iter().find(|r| r.types.meets(Types::STRING)) {
+        return Err(context
+            .error(ErrorKind::Unsupported, refusal.at, refusal.message.clone())
+            .hint(refusal.hint));
+    }
+    let language = context.texts.language(&context.doc, &shape.string)?;
+    let StringPart { min, max, .. } = shape.string;
+    if min == 0 && max.is_none() {
+        return Ok(language.unwrap_or_else(|| Arc::new(everything())));
+    }
+    if min > MAX_NAME_LENGTH || max.is_some_and(|m| m > MAX_NAME_LENGTH) {
+        return Err(context.error(
+            ErrorKind::TooComplex,
+            at,
+            format!("a bound on the length of property names is above the limit of {MAX_NAME_LENGTH}"),
+        ));
+    }
+    let lengths = CharDfa::lengths(min, max);
+    match language {
+        Some(language) => language.intersect(&lengths).map(Arc::new),
+        None => Ok(Arc::new(lengths)),
     }
 }
 

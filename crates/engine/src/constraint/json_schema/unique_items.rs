@@ -8,7 +8,8 @@
 //! This is implemented for one condition only.
 
 use super::conjunctions::{Plan, SchemaLowering};
-use super::keywords as kw;
+use super::keywords::Keyword;
+use super::nodes::NodeBuilder;
 use crate::char_lang::byte_nfa::ByteNfa;
 use crate::char_lang::char_dfa::CharDfa;
 use crate::constraint::ir::{ByteString, Node, NodeId};
@@ -21,17 +22,43 @@ use crate::error::Result;
 const MAX_LENGTH: u32 = 2_000;
 
 impl SchemaLowering<'_> {
+    /// Builds arrays of different items, some of which must satisfy a condition. If there are
+    /// enough different values at the start, the missing items can be written after any items: an
+    /// item that could count does, in one of the alternatives that the machine follows.
+    pub fn unique_containing(&mut self, plan: &Plan, rest: Option<NodeId>, at: Id) -> Result<NodeId> {
+        let part = &plan.shape.array;
+        let [condition] = &part.contains[..] else {
+            return Err(self.normalizer.context.unsupported(Keyword::UniqueItems, at));
+        };
+        let simple = part.prefix.is_empty() && condition.from == 0;
+        // Items that must not count need enough different values of their own.
+        let few = condition.max.is_some() && part.min > condition.min;
+        let (true, false, Some(rest)) = (simple, few, rest) else {
+            return Err(self.normalizer.context.unsupported(Keyword::UniqueItems, at));
+        };
+        let counted = plan.contains.iter().flatten().find(|way| way.0 == 1).map(|way| way.1);
+        let counted = counted.map_or(self.nodes.never, |goal| self.node(goal));
+        let enough = vec![(counted, condition.min), (rest, part.min)];
+        let array = self.containing(plan)?;
+        if self.nodes.is_never(array) {
+            return Ok(array);
+        }
+        Ok(self.nodes.ir.push(Node::JsonUnique { array, enough }))
+    }
+}
+
+impl NodeBuilder {
     /// Builds arrays of `min` to `max` different items of a node; `None` if these cannot be
     /// compared as texts.
     pub fn unique_texts(&mut self, items: NodeId, (min, max): (u32, Option<u32>)) -> Result<Option<NodeId>> {
-        let parts: Vec<NodeId> = match self.context.ir.node(items) {
+        let parts: Vec<NodeId> = match self.ir.node(items) {
             Node::Union(parts) => parts.to_vec(),
             _ => vec![items],
         };
         let mut words: Vec<ByteString> = Vec::new();
         let mut made = Vec::with_capacity(parts.len());
         for part in parts {
-            match self.context.ir.node(part).clone() {
+            match self.ir.node(part).clone() {
                 Node::Bytes(word) => words.push(word),
                 Node::Literals(list) => words.extend_from_slice(&list),
                 Node::JsonString { lang, min_chars, max_chars } => {
@@ -63,36 +90,12 @@ impl SchemaLowering<'_> {
         if min as usize > words.len() && made.iter().all(|&m| !self.is_string(m)) {
             return Ok(Some(self.never));
         }
-        let item = self.context.ir.union(made);
-        Ok(Some(self.context.ir.push(Node::JsonSet { item, min, max })))
-    }
-
-    /// Builds arrays of different items, some of which must satisfy a condition. If there are
-    /// enough different values at the start, the missing items can be written after any items: an
-    /// item that could count does, in one of the alternatives that the machine follows.
-    pub fn unique_containing(&mut self, plan: &Plan, rest: Option<NodeId>, at: Id) -> Result<NodeId> {
-        let part = &plan.shape.array;
-        let [condition] = &part.contains[..] else {
-            return Err(self.context.unsupported(kw::UNIQUE_ITEMS, at));
-        };
-        let simple = part.prefix.is_empty() && condition.from == 0;
-        // Items that must not count need enough different values of their own.
-        let few = condition.max.is_some() && part.min > condition.min;
-        let (true, false, Some(rest)) = (simple, few, rest) else {
-            return Err(self.context.unsupported(kw::UNIQUE_ITEMS, at));
-        };
-        let counted = plan.contains.iter().flatten().find(|way| way.0 == 1).map(|way| way.1);
-        let counted = counted.map_or(self.never, |goal| self.node(goal));
-        let enough = vec![(counted, condition.min), (rest, part.min)];
-        let array = self.containing(plan)?;
-        if self.is_never(array) {
-            return Ok(array);
-        }
-        Ok(self.context.ir.push(Node::JsonUnique { array, enough }))
+        let item = self.ir.union(made);
+        Ok(Some(self.ir.push(Node::JsonSet { item, min, max })))
     }
 
     fn is_string(&self, node: NodeId) -> bool {
-        matches!(self.context.ir.node(node), Node::JsonString { .. })
+        matches!(self.ir.node(node), Node::JsonString { .. })
     }
 
     /// Makes the bounds on the length of a string part of its language; `None` if they are too
@@ -100,16 +103,16 @@ impl SchemaLowering<'_> {
     fn unbounded(&mut self, lang: Option<NodeId>, min: u32, max: Option<u32>) -> Result<Option<NodeId>> {
         let string = |lang| Node::JsonString { lang, min_chars: 0, max_chars: None };
         if min == 0 && max.is_none() {
-            return Ok(Some(self.context.ir.push(string(lang))));
+            return Ok(Some(self.ir.push(string(lang))));
         }
         if min > MAX_LENGTH || max.is_some_and(|max| max > MAX_LENGTH) {
             return Ok(None);
         }
         let mut language = CharDfa::lengths(min, max);
         if let Some(lang) = lang {
-            language = CharDfa::from_nfa(&ByteNfa::new(&self.context.ir, lang)?)?.intersect(&language)?;
+            language = CharDfa::from_nfa(&ByteNfa::new(&self.ir, lang)?)?.intersect(&language)?;
         }
-        let lang = regular::to_ir::lower(&language, &mut self.context.ir)?;
-        Ok(Some(self.context.ir.push(string(Some(lang)))))
+        let lang = regular::to_ir::lower(&language, &mut self.ir)?;
+        Ok(Some(self.ir.push(string(Some(lang)))))
     }
 }

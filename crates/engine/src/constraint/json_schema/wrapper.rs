@@ -13,10 +13,10 @@
 //! Looking for the only schema anywhere in the document was rejected: a wrapper that is not known
 //! may hold several, and a wrong guess is worse than a warning.
 
+use super::keyword_set::{ASSERTING, set};
+use super::keyword_values::type_hint;
+use super::keywords::{Definition, Keyword, KeywordKind};
 use crate::constraint::json::document::{Doc, Id, Symbol, Value};
-use crate::constraint::json_schema::keyword_set::KeywordSet;
-use crate::constraint::json_schema::keywords as kw;
-use crate::constraint::json_schema::validate::type_hint;
 use crate::warning::{Warning, WarningKind};
 
 /// Maximum number of wrappers around each other.
@@ -68,30 +68,21 @@ const SECOND: &[&str] = &["outputSchema", "output_schema"];
 /// Values of `type` that name a wrapper, not a type.
 const WRAPPER_TYPES: &[&str] = &["json_schema", "json_object", "function", "custom"];
 
-/// Keywords without which a document allows any JSON.
-fn asserting() -> KeywordSet {
-    (0..kw::COUNT)
-        .map(Symbol)
-        .filter(|&name| kw::asserts(name))
-        .fold(KeywordSet::default(), |set, name| set.or(KeywordSet::of(&[name])))
-}
-
 /// Moves the root of a document to the schema inside of known wrappers. Returns a warning if it
 /// did, or if the document is not empty and has no keyword.
 pub(super) fn unwrap(doc: &mut Doc) -> Option<Warning> {
     let root = doc.root();
-    let asserting = asserting();
-    let keys = doc.keyword_set(root);
+    let keys = doc.names(root);
     let format_only =
-        keys.and(asserting) == KeywordSet::of(&[kw::FORMAT]) && holds_object(doc, root, kw::FORMAT);
-    if keys.meet(asserting) && !format_only || doc.members(root).is_empty() {
+        keys.and(ASSERTING) == set(&[Keyword::Format]) && holds_object(doc, root, Keyword::Format);
+    if keys.meet(ASSERTING) && !format_only || doc.members(root).is_empty() {
         return None;
     }
     let mut at = root;
     for _ in 0..MAX_LEVELS {
         let Some((name, next)) = held(doc, at) else { break };
         at = next;
-        if is_schema(doc, at, asserting) {
+        if is_schema(doc, at) {
             if OUTER.contains(&doc.name(name)) {
                 break;
             }
@@ -106,13 +97,14 @@ pub(super) fn unwrap(doc: &mut Doc) -> Option<Warning> {
 /// Returns a warning for a document that has members and allows any JSON.
 fn unconstrained(doc: &Doc, root: Id) -> Option<Warning> {
     let members = doc.members(root);
-    let means_something = |name: Symbol| name.0 >= kw::COUNT || matches!(name, kw::DEFS | kw::DEFINITIONS);
+    let means_something =
+        |name: Symbol| Definition::of(name).is_none_or(|own| own.kind == KeywordKind::Definitions);
     members.iter().find(|m| means_something(m.0))?;
     let shorthand = members.iter().all(|m| match doc.value(m.1) {
         Value::String(word) => type_hint(doc.name(word)).is_some(),
-        _ => doc.get(m.1, kw::TYPE).is_some(),
+        _ => doc.get(m.1, Keyword::Type).is_some(),
     });
-    let message = match members.iter().any(|m| m.0.0 >= kw::COUNT) {
+    let message = match members.iter().any(|m| Definition::of(m.0).is_none()) {
         true if shorthand => {
             "no keyword of JSON Schema is in it, so it allows any JSON value; did you mean \
              `{\"type\": \"object\", \"properties\": {…}}`?"
@@ -124,12 +116,12 @@ fn unconstrained(doc: &Doc, root: Id) -> Option<Warning> {
 }
 
 /// Returns true if an object is a schema: it has a keyword, and is not another wrapper.
-fn is_schema(doc: &Doc, id: Id, asserting: KeywordSet) -> bool {
-    let keys = doc.keyword_set(id).and(asserting);
-    if keys.is_empty() || keys == KeywordSet::of(&[kw::FORMAT]) && holds_object(doc, id, kw::FORMAT) {
+fn is_schema(doc: &Doc, id: Id) -> bool {
+    let keys = doc.names(id).and(ASSERTING);
+    if keys.is_empty() || keys == set(&[Keyword::Format]) && holds_object(doc, id, Keyword::Format) {
         return false;
     }
-    let named = doc.get(id, kw::TYPE).and_then(|at| doc.string(at)).map(|name| doc.name(name));
+    let named = doc.get(id, Keyword::Type).and_then(|at| doc.string(at)).map(|name| doc.name(name));
     !(named.is_some_and(|name| WRAPPER_TYPES.contains(&name)) && held(doc, id).is_some())
 }
 
@@ -138,7 +130,7 @@ fn held(doc: &Doc, wrapper: Id) -> Option<(Symbol, Id)> {
     let holder = |text: &&str| doc.lookup(text).and_then(|name| doc.get(wrapper, name).map(|at| (name, at)));
     let (name, found) = HOLDERS.iter().filter_map(holder).find(|&(_, at)| is_object(doc, at))?;
     // Properties that are written without `properties` may have these names, too.
-    let typed = |id: Id| is_object(doc, id) && doc.get(id, kw::TYPE).is_some();
+    let typed = |id: Id| is_object(doc, id) && doc.get(id, Keyword::Type).is_some();
     let others = doc.members(wrapper).iter().filter(|m| m.0 != name && !SECOND.contains(&doc.name(m.0)));
     let alone = !others.into_iter().any(|m| typed(m.1));
     alone.then_some((name, found))
@@ -148,6 +140,6 @@ fn is_object(doc: &Doc, id: Id) -> bool {
     matches!(doc.value(id), Value::Object { len, .. } if len > 0)
 }
 
-fn holds_object(doc: &Doc, id: Id, name: Symbol) -> bool {
+fn holds_object(doc: &Doc, id: Id, name: Keyword) -> bool {
     doc.get(id, name).is_some_and(|at| is_object(doc, at))
 }

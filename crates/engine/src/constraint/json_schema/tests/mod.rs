@@ -5,6 +5,7 @@ mod counted_items;
 mod coverage;
 mod dependencies;
 mod dialects;
+mod keywords;
 mod mutation;
 mod naive;
 mod number_formats;
