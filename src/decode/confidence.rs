@@ -20,7 +20,7 @@ use std::ops::Range;
 use serde::Serialize;
 
 use super::json_values::leaf_values;
-use super::session::TokenLogprob;
+use super::logprob::TokenLogprob;
 use crate::matcher::Matcher;
 use crate::vocab::{TokenId, Vocabulary};
 

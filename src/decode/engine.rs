@@ -4,19 +4,16 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Instant;
 
+use super::drafting::{Drafter, Models, SharedDrafts};
 use super::events::{CancelToken, Event};
 use super::output::Output;
 use super::prefix_cache::{CachedPrefix, DEFAULT_BYTES, PrefixCache};
 use super::prompt::Prompt;
 use super::request::Request;
-use super::session::{DraftSources, Session, SessionOptions};
-use super::stats::Mode;
+use super::session::{Session, SessionOptions};
 use super::stop::Stops;
 use super::watch::{OutputWatch, PlainTokens, WatchOptions};
 use crate::chat::{ChatOptions, ChatTemplate, Message};
-use crate::draft::{
-    AcceptanceRates, DraftModel, ForcedRunCache, Gate, PromptLookup, TokenizationMemory, always_listed,
-};
 use crate::error::{Error, ErrorKind, Place, Result};
 use crate::matcher::{CompiledGrammar, Compiler};
 use crate::model::{Device, LoadOptions, Model};
@@ -46,12 +43,8 @@ pub struct Engine {
     compiler: Compiler,
     /// A template that does not parse is an error only for callers that use it.
     chat: Option<Result<ChatTemplate>>,
-    /// Acceptance rates of drafts in all generations so far.
-    estimates: Arc<Mutex<AcceptanceRates>>,
-    /// How the target tokenises forced runs.
-    splits: Arc<Mutex<TokenizationMemory>>,
-    /// The tokens that are always in the vocabulary of draft models.
-    always: OnceLock<Arc<Vec<TokenId>>>,
+    /// What all generations so far showed about drafts.
+    drafts: SharedDrafts,
     /// The tokens of plain text, for strings near their limits.
     plain: OnceLock<Arc<PlainTokens>>,
     /// The KV cache of prefixes of prompts so far.
@@ -281,20 +274,8 @@ impl Engine {
         let compiler = Compiler::new(vocab.with_logits_size(size)?);
         let kept = DEFAULT_BYTES.max(target.weight_bytes() / SHARE_KEPT);
         let prefixes = Mutex::new(PrefixCache::new(kept));
-        let (estimates, splits) = (Arc::default(), Arc::default());
-        let (always, plain) = (OnceLock::new(), OnceLock::new());
-        Ok(Engine {
-            target,
-            draft,
-            compiler,
-            chat: None,
-            estimates,
-            splits,
-            always,
-            plain,
-            prefixes,
-            embedded,
-        })
+        let (drafts, plain) = (SharedDrafts::default(), OnceLock::new());
+        Ok(Engine { target, draft, compiler, chat: None, drafts, plain, prefixes, embedded })
     }
 
     /// Sets the maximum number of bytes of the prefix cache.
@@ -501,10 +482,11 @@ impl Engine {
     ) -> Result<Session> {
         let prompt = request.prompt.encode(self.vocabulary())?;
         let sampler = Sampler::new(sampling)?;
+        let models = Models { target: &self.target, draft: self.draft.as_ref() };
         let setup = SessionOptions {
             sampler: if logprobs || request.confidence { sampler.with_logprobs() } else { sampler },
             mode: request.mode,
-            drafting: self.drafting(request)?,
+            drafter: Drafter::new(request, models, &self.drafts, self.vocabulary())?,
             max_tokens: request.max_tokens,
             stops: Stops::new(request.stop.clone(), request.stop_tokens.clone())?,
             close: request.close_before_limit,
@@ -530,48 +512,5 @@ impl Engine {
         let source = request.source.clone().or_else(|| request.prompt.source.clone());
         let source = source.unwrap_or_else(|| request.prompt.outside_text());
         Some(OutputWatch::new(WatchOptions { guard, plain, source, thinking }))
-    }
-
-    fn drafting(&self, request: &Request) -> Result<DraftSources> {
-        let on = request.mode != Mode::Off;
-        let draft = self.draft.as_ref().filter(|_| on && request.draft_model);
-        let outside = || request.prompt.outside_text();
-        let source = request.source.clone().or_else(|| request.prompt.source.clone());
-        let lookup =
-            (on && request.lookup).then(|| PromptLookup::new(source.unwrap_or_else(outside).as_str()));
-        let max = request.max_draft;
-        // In the unverified modes the text depends on where drafts end. That must depend on nothing
-        // but the request, so no shared state is used.
-        let exact = request.mode == Mode::Exact;
-        let (shared, splits) = (exact.then(|| self.estimates.clone()), exact.then(|| self.splits.clone()));
-        let mut gate = match &shared {
-            _ if request.without_gate || !on => Gate::unlimited(max),
-            None => Gate::fixed(max),
-            Some(shared) => {
-                let (target, draft) = (self.target.cost_estimate(), draft.map(Model::cost_estimate));
-                let mut known = shared.lock().unwrap_or_else(PoisonError::into_inner);
-                known.measured(target, draft);
-                Gate::new(target, draft, max, known.clone())
-            }
-        };
-        if request.explain_gate {
-            gate.explain();
-        }
-        let always = || self.always.get_or_init(|| Arc::new(always_listed(self.vocabulary()))).clone();
-        let model = draft.map(|draft| DraftModel::new(draft, always())).transpose()?;
-        let (branches, adversary) = (request.branches, request.take_draft_override());
-        let forced_runs = request.forced_runs || !exact;
-        let ahead = ForcedRunCache::default();
-        Ok(DraftSources {
-            model,
-            lookup,
-            forced_runs,
-            forced_run_cache: ahead,
-            gate,
-            branches,
-            shared,
-            tokenization_memory: splits,
-            adversary,
-        })
     }
 }

@@ -1,25 +1,37 @@
 //! Origins of output tokens: the source that proposed each of them, and the proposals that it
 //! replaced.
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
+
+use crate::draft::DraftSource;
 
 /// The source of an output token.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum TokenSource {
     /// Chosen by the target model without an agreeing draft.
     Sampled,
-    /// From a forced run: verified by the target in [`Mode::Exact`](super::Mode::Exact), and not
-    /// verified in the unverified modes.
-    Forced,
-    /// Copied from the source text, and verified.
-    Copied,
-    /// From the draft model, and verified.
-    Drafted,
-    /// The first token of a branch of the draft, and verified.
-    Branch,
+    /// Proposed by a draft source, and verified. Forced runs are not verified in the unverified
+    /// modes.
+    Proposed(DraftSource),
     /// From a completion before the token limit or from the end of thinking, and not verified.
     Unverified,
+}
+
+impl TokenSource {
+    /// Returns the name in JSON: `sampled`, `unverified`, or that of the draft source.
+    pub fn name(self) -> &'static str {
+        match self {
+            TokenSource::Sampled => "sampled",
+            TokenSource::Proposed(source) => source.origin(),
+            TokenSource::Unverified => "unverified",
+        }
+    }
+}
+
+impl Serialize for TokenSource {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
+    }
 }
 
 /// The origin of an output token ([`Request::origins`](super::Request::origins)).

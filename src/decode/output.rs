@@ -1,8 +1,8 @@
 //! The output of a generation.
 
 use super::confidence::ValueConfidence;
+use super::logprob::TokenLogprob;
 use super::origin::TokenOrigin;
-use super::session::TokenLogprob;
 use super::stats::{Finish, Stats};
 use crate::matcher::SourceSpan;
 use crate::vocab::TokenId;

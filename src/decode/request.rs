@@ -4,7 +4,6 @@ use std::sync::{Mutex, PoisonError};
 
 use super::events::CancelToken;
 use super::prompt::Prompt;
-use super::session::DraftOverride;
 use super::stats::Mode;
 use super::thinking::Thinking;
 use crate::constraint::Constraint;
@@ -12,6 +11,10 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::matcher::CompiledGrammar;
 use crate::sample::SamplingParams;
 use crate::vocab::TokenId;
+
+/// A draft source for tests, which may propose any tokens.
+#[doc(hidden)]
+pub type DraftOverride = Box<dyn FnMut(&[TokenId]) -> Vec<TokenId> + Send>;
 
 /// Maximum number of tokens that can follow a prompt: `max_tokens`, or what fits in the context.
 ///

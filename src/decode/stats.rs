@@ -1,8 +1,11 @@
 //! Statistics of a generation, its mode, and the reason why it ended.
 
-use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::ops::{Index, IndexMut};
 
-use crate::draft::GateReport;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::draft::{DraftSource, GateReport};
 use crate::vocab::TokenId;
 
 /// Handling of forced runs; see the architecture page for the four modes.
@@ -97,18 +100,65 @@ impl Finish {
     }
 }
 
-/// Number of tokens by the source that proposed them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct BySource {
-    /// From forced runs.
-    pub forced: usize,
-    /// Copied from the source text.
-    pub lookup: usize,
-    /// From the draft model.
-    pub draft_model: usize,
-    /// First tokens of branches at uncertain positions of the draft. Tokens forced after them count
-    /// as forced.
-    pub branch: usize,
+/// Number of tokens by the source that proposed them. Tokens forced after the first token of a
+/// branch count as forced.
+///
+/// ```
+/// use ffwd::decode::BySource;
+/// use ffwd::draft::DraftSource;
+///
+/// let mut counts = BySource::default();
+/// counts[DraftSource::Lookup] += 3;
+/// assert_eq!(counts.total(), 3);
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct BySource([usize; DraftSource::ALL.len()]);
+
+impl BySource {
+    /// Returns the sources with their counts.
+    pub fn iter(&self) -> impl Iterator<Item = (DraftSource, usize)> + '_ {
+        DraftSource::ALL.into_iter().map(|source| (source, self[source]))
+    }
+
+    /// Returns the sum of all counts.
+    pub fn total(&self) -> usize {
+        self.0.iter().sum()
+    }
+
+    /// Adds the counts of another generation.
+    pub fn add(&mut self, other: &BySource) {
+        self.0.iter_mut().zip(other.0).for_each(|(sum, count)| *sum += count);
+    }
+}
+
+impl Index<DraftSource> for BySource {
+    type Output = usize;
+
+    fn index(&self, source: DraftSource) -> &usize {
+        &self.0[source as usize]
+    }
+}
+
+impl IndexMut<DraftSource> for BySource {
+    fn index_mut(&mut self, source: DraftSource) -> &mut usize {
+        &mut self.0[source as usize]
+    }
+}
+
+/// A map from the names of the sources.
+impl Serialize for BySource {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.iter().map(|(source, count)| (source.statistic(), count)))
+    }
+}
+
+impl<'de> Deserialize<'de> for BySource {
+    /// Sources that are not in the map have no tokens; other names are ignored.
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let counts = BTreeMap::<String, usize>::deserialize(deserializer)?;
+        let count = |source: DraftSource| counts.get(source.statistic()).copied().unwrap_or_default();
+        Ok(BySource(DraftSource::ALL.map(count)))
+    }
 }
 
 /// Seconds of a generation by activity; the remaining seconds are masks, choices and bookkeeping.

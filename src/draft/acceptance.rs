@@ -1,8 +1,8 @@
 //! Acceptance rates: how often the target accepts proposals, by source and position in the output.
 //!
 //! A rate is the mean of a Beta distribution. Its prior is the rate one level up. The levels are:
-//! all proposals of the source, those in the same region, those of the same confidence as well, and
-//! those under the same key as well. So a key with few observations takes the rate of similar
+//! all proposals of the source, those in the same region, those of the same kind as well, and those
+//! under the same key as well. So a key with few observations takes the rate of similar
 //! proposals, and a key with many has its own. Observations decay with further observations and
 //! with further rounds, so a source that failed long ago is tried again.
 //!
@@ -19,8 +19,8 @@
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 
-use super::Source;
 use super::cost_trust::CostTrust;
+use super::sources::{DraftSource, ProposalKind};
 use crate::model::CostTable;
 
 /// The region of the output in which a proposal lies.
@@ -38,34 +38,19 @@ pub enum OutputRegion {
 }
 
 const CLASSES: usize = 4;
-/// Number of confidence values: those that a source itself assigns, and [`BEFORE_CALL`].
-const GRADES: usize = 6;
 
-/// The confidence of any proposal of the draft model before its call.
-pub const BEFORE_CALL: u8 = 5;
-
-/// The position of a proposal in the output, and its source's confidence.
+/// The position of a proposal in the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ProposalContext {
     /// The region of the output.
     pub class: OutputRegion,
-    /// The source's own grade of the proposal:
-    ///
-    /// - Forced run: 0 the first token, 1 a further one, 2 the last one, 3 a token that the target
-    ///   chose in the same context, 4 one that it chose in a similar context.
-    /// - Copy: 0 after the label of the key only, 1 the first token of another copy, 2 a further
-    ///   one, 3 a token that the draft model would have chosen, too.
-    /// - Draft model: its confidence, from 0 to 4.
-    /// - Branch: 0 and 1 the draft model's second choice, 2 one of a few legal continuations, 3
-    ///   another tokenisation of a forced run.
-    pub confidence: u8,
     /// Identifies the last key of the structure; 0 if there is none.
     pub key: u32,
 }
 
 impl ProposalContext {
     /// A position outside of all structure.
-    pub const FREE: ProposalContext = ProposalContext { class: OutputRegion::Free, confidence: 0, key: 0 };
+    pub const FREE: ProposalContext = ProposalContext { class: OutputRegion::Free, key: 0 };
 }
 
 /// Number of observations that the prior of the level above counts for.
@@ -87,9 +72,7 @@ const DECAY_POWERS: [f32; 128] = {
 };
 /// Maximum number of keys kept.
 const MOST_KEYS: usize = 1024;
-/// Rates without observations: forced runs, copies, draft model, branches.
-const PRIOR_RATES: [f32; SOURCES] = [0.9, 0.5, 0.8, 0.4];
-const SOURCES: usize = 4;
+const SOURCES: usize = DraftSource::ALL.len();
 /// Lowest estimate. It keeps a source from being excluded for good where a verified row is nearly
 /// free.
 const MIN_RATE: f32 = 0.02;
@@ -132,8 +115,8 @@ pub(crate) enum ModelRole {
     Draft,
 }
 
-/// An observation: the source, its context, and true if the target accepted.
-pub(crate) type Observation = (Source, ProposalContext, bool);
+/// An observation: the kind of a proposal, its context, and true if the target accepted.
+pub(crate) type Observation = (ProposalKind, ProposalContext, bool);
 
 /// Statistics of one engine's drafts. Each generation works on a copy; its observations are added
 /// to the original when it ends.
@@ -141,8 +124,8 @@ pub(crate) type Observation = (Source, ProposalContext, bool);
 pub struct AcceptanceRates {
     sources: [RateCell; SOURCES],
     classes: [[RateCell; CLASSES]; SOURCES],
-    grades: [[[RateCell; GRADES]; CLASSES]; SOURCES],
-    keys: FxHashMap<(Source, ProposalContext), RateCell>,
+    kinds: [[RateCell; CLASSES]; ProposalKind::SLOTS],
+    keys: FxHashMap<(ProposalKind, ProposalContext), RateCell>,
     round: u32,
     /// Lengths of outputs in tokens: sum and number, with decay.
     length: (f32, f32),
@@ -156,38 +139,34 @@ pub struct AcceptanceRates {
 }
 
 impl AcceptanceRates {
-    /// Returns the probability that a proposal of this source is accepted here, given that those
+    /// Returns the probability that a proposal of this kind is accepted here, given that those
     /// before it are.
-    pub fn rate(&self, source: Source, state: ProposalContext) -> f64 {
-        let (s, c, g) =
-            (source as usize, state.class as usize, usize::from(state.confidence).min(GRADES - 1));
-        let rate = self.sources[s].mean(self.round, PRIOR_RATES[s]);
-        let rate = self.classes[s][c].mean(self.round, rate);
-        let rate = self.grades[s][c][g].mean(self.round, rate);
-        let rate = self.keys.get(&(source, state)).map_or(rate, |cell| cell.mean(self.round, rate));
+    pub fn rate(&self, kind: ProposalKind, context: ProposalContext) -> f64 {
+        let (source, class) = (kind.source(), context.class as usize);
+        let rate = self.sources[source as usize].mean(self.round, source.prior());
+        let rate = self.classes[source as usize][class].mean(self.round, rate);
+        let rate = self.kinds[kind.slot()][class].mean(self.round, rate);
+        let rate = self.keys.get(&(kind, context)).map_or(rate, |cell| cell.mean(self.round, rate));
         f64::from(rate.clamp(MIN_RATE, 1.0))
     }
 
     /// Adds the outcome of a verified proposal.
-    pub(crate) fn learn(&mut self, (source, state, accepted): Observation) {
-        let (s, c, g) =
-            (source as usize, state.class as usize, usize::from(state.confidence).min(GRADES - 1));
-        let round = self.round;
-        self.sources[s].add(round, accepted);
-        self.classes[s][c].add(round, accepted);
-        self.at_grade(source, ProposalContext { confidence: g as u8, ..state }, accepted);
-        if source == Source::Model {
-            self.at_grade(source, ProposalContext { confidence: BEFORE_CALL, ..state }, accepted);
+    pub(crate) fn learn(&mut self, (kind, context, accepted): Observation) {
+        let (source, class, round) = (kind.source() as usize, context.class as usize, self.round);
+        self.sources[source].add(round, accepted);
+        self.classes[source][class].add(round, accepted);
+        self.learn_kind(kind, context, accepted);
+        if let Some(kind) = kind.before_call() {
+            self.learn_kind(kind, context, accepted);
         }
     }
 
-    fn at_grade(&mut self, source: Source, state: ProposalContext, accepted: bool) {
+    fn learn_kind(&mut self, kind: ProposalKind, context: ProposalContext, accepted: bool) {
         let round = self.round;
-        self.grades[source as usize][state.class as usize][usize::from(state.confidence)]
-            .add(round, accepted);
+        self.kinds[kind.slot()][context.class as usize].add(round, accepted);
         // Keys beyond the limit use the rate of the level above.
-        if state.key != 0 && (self.keys.len() < MOST_KEYS || self.keys.contains_key(&(source, state))) {
-            self.keys.entry((source, state)).or_default().add(round, accepted);
+        if context.key != 0 && (self.keys.len() < MOST_KEYS || self.keys.contains_key(&(kind, context))) {
+            self.keys.entry((kind, context)).or_default().add(round, accepted);
         }
     }
 
@@ -272,59 +251,83 @@ impl AcceptanceRates {
 
 #[cfg(test)]
 mod tests {
+    use super::super::sources::{BranchKind, CopyKind, ForcedKind, ModelKind};
     use super::*;
 
-    fn state(class: OutputRegion, grade: u8, key: u32) -> ProposalContext {
-        ProposalContext { class, confidence: grade, key }
+    const FORCED: ProposalKind = ProposalKind::Forced(ForcedKind::First);
+    const MODEL: ProposalKind = ProposalKind::Model(ModelKind::LeadBelow05);
+    const FIRST: ProposalKind = ProposalKind::Lookup(CopyKind::First);
+    const FURTHER: ProposalKind = ProposalKind::Lookup(CopyKind::Further);
+
+    fn at(class: OutputRegion, key: u32) -> ProposalContext {
+        ProposalContext { class, key }
+    }
+
+    #[test]
+    fn each_kind_has_a_slot_of_its_own() {
+        let kinds = [
+            FORCED,
+            ProposalKind::Forced(ForcedKind::ChosenElsewhere),
+            ProposalKind::Lookup(CopyKind::AfterLabel),
+            ProposalKind::Lookup(CopyKind::Read),
+            MODEL,
+            ProposalKind::Model(ModelKind::BeforeCall),
+            ProposalKind::Branch(BranchKind::CloseRunnerUp),
+            ProposalKind::Branch(BranchKind::Tokenization),
+        ];
+        let slots: std::collections::BTreeSet<usize> = kinds.iter().map(|kind| kind.slot()).collect();
+        assert!(slots.len() == kinds.len() && slots.iter().all(|slot| *slot < ProposalKind::SLOTS));
+        assert_eq!(kinds.map(|kind| kind.source() as usize), [0, 0, 1, 1, 2, 2, 3, 3]);
+        assert_eq!(kinds[5].label(), "before it is asked");
     }
 
     #[test]
     fn a_place_that_was_not_seen_takes_the_rate_above_it() {
         let mut e = AcceptanceRates::default();
-        let seen = state(OutputRegion::String, 1, 7);
-        assert_eq!(e.rate(Source::Lookup, seen), f64::from(PRIOR_RATES[1]));
-        (0..200).for_each(|_| e.learn((Source::Lookup, seen, true)));
-        let rate = |s| e.rate(Source::Lookup, s);
+        let (seen, elsewhere) = (at(OutputRegion::String, 7), at(OutputRegion::String, 8));
+        let prior = |kind: ProposalKind| f64::from(kind.source().prior());
+        assert_eq!(e.rate(FIRST, seen), prior(FIRST));
+        (0..200).for_each(|_| e.learn((FIRST, seen, true)));
         // Each level has the same observations, so each is closer to them.
-        assert!(rate(seen) > rate(state(OutputRegion::String, 1, 8)));
-        assert!(rate(state(OutputRegion::String, 1, 8)) > rate(state(OutputRegion::String, 2, 8)));
-        assert!(rate(state(OutputRegion::String, 2, 8)) > rate(state(OutputRegion::Opening, 1, 7)));
-        assert!(rate(state(OutputRegion::Opening, 1, 7)) > f64::from(PRIOR_RATES[1]));
-        assert!((e.rate(Source::Forced, seen) - f64::from(PRIOR_RATES[0])).abs() < 1e-6, "of another source");
+        assert!(e.rate(FIRST, seen) > e.rate(FIRST, elsewhere));
+        assert!(e.rate(FIRST, elsewhere) > e.rate(FURTHER, elsewhere));
+        assert!(e.rate(FURTHER, elsewhere) > e.rate(FIRST, at(OutputRegion::Opening, 7)));
+        assert!(e.rate(FIRST, at(OutputRegion::Opening, 7)) > prior(FIRST));
+        assert!((e.rate(FORCED, seen) - prior(FORCED)).abs() < 1e-6, "of another source");
     }
 
     #[test]
     fn rates_are_those_of_beta_distributions() {
         let mut e = AcceptanceRates::default();
-        let s = state(OutputRegion::Structure, 0, 0);
+        let s = at(OutputRegion::Structure, 0);
         for accepted in [true, false, true] {
-            e.learn((Source::Forced, s, accepted));
+            e.learn((FORCED, s, accepted));
         }
         let (mut sum, mut n) = (0.0, 0.0);
         for accepted in [1.0, 0.0, 1.0] {
             (sum, n) = (sum * DECAY_PER_OBSERVATION + accepted, n * DECAY_PER_OBSERVATION + 1.0);
         }
         let level = |above: f32| (sum + PRIOR_WEIGHT * above) / (n + PRIOR_WEIGHT);
-        let want = f64::from(level(level(level(PRIOR_RATES[0]))));
-        assert!((e.rate(Source::Forced, s) - want).abs() < 1e-6);
+        let want = f64::from(level(level(level(DraftSource::Forced.prior()))));
+        assert!((e.rate(FORCED, s) - want).abs() < 1e-6);
     }
 
     #[test]
     fn failures_are_forgotten_in_time() {
         let mut e = AcceptanceRates::default();
-        let s = state(OutputRegion::Structure, 0, 3);
-        (0..50).for_each(|_| e.learn((Source::Forced, s, false)));
-        let bad = e.rate(Source::Forced, s);
+        let s = at(OutputRegion::Structure, 3);
+        (0..50).for_each(|_| e.learn((FORCED, s, false)));
+        let bad = e.rate(FORCED, s);
         assert!(bad < 0.1);
         (0..4000).for_each(|_| e.next_round());
-        assert!(e.rate(Source::Forced, s) > 0.8);
+        assert!(e.rate(FORCED, s) > 0.8);
     }
 
     #[test]
     fn memory_is_bounded() {
         let mut e = AcceptanceRates::default();
         for key in 1..5000 {
-            e.finish(1, &[(Source::Model, state(OutputRegion::String, 0, key), true)], 1);
+            e.finish(1, &[(MODEL, at(OutputRegion::String, key), true)], 1);
             assert!(e.keys.len() <= MOST_KEYS + 1);
         }
     }

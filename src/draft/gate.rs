@@ -14,10 +14,11 @@
 //!
 //! A few lookups for each proposal.
 
-use super::acceptance::{AcceptanceRates, BEFORE_CALL, ModelRole, Observation, ProposalContext};
+use super::acceptance::{AcceptanceRates, ModelRole, Observation, ProposalContext};
 use super::cost_trust::{CostDecision, CostTrust, MIN_BELIEVED};
 use super::gate_report::{GateReport, Tally};
-use super::{Proposal, Source};
+use super::proposal::Proposal;
+use super::sources::{BranchKind, CopyKind, ForcedKind, ModelKind, ProposalKind};
 use crate::model::CostTable;
 
 /// Milliseconds assumed for verifying a row, without any measurement.
@@ -251,9 +252,7 @@ impl Gate {
         // that of plain decoding.
         let alone = self.sequences == 1;
         let each = if alone { plain * self.estimates.cost_without_model(copies) } else { plain };
-        let rate = self
-            .estimates
-            .rate(Source::Model, ProposalContext { confidence: BEFORE_CALL, ..ProposalContext::FREE });
+        let rate = self.estimates.rate(ProposalKind::Model(ModelKind::BeforeCall), ProposalContext::FREE);
         let call = self.call(1) * calls;
         let (mut survival, mut tokens, mut ms, mut best) = (1.0, 1.0, plain, each);
         for row in 0..self.max {
@@ -330,10 +329,10 @@ impl Gate {
 
     /// Decides as [`may_lookup`](Self::may_lookup), with `share` of the cost of rows.
     fn could_copy(&self, worth: &RoundEstimate, place: ProposalContext, share: f64) -> bool {
-        let rate =
-            |source, grade| self.estimates.rate(source, ProposalContext { confidence: grade, ..place });
-        let first = rate(Source::Lookup, 0).max(rate(Source::Lookup, 1));
-        let further = rate(Source::Lookup, 2).max(rate(Source::Forced, 1));
+        let copy = |kind| self.estimates.rate(ProposalKind::Lookup(kind), place);
+        let inside = self.estimates.rate(ProposalKind::Forced(ForcedKind::Inside), place);
+        let first = copy(CopyKind::AfterLabel).max(copy(CopyKind::First));
+        let further = copy(CopyKind::Further).max(inside);
         let (mut survival, mut tokens, mut ms) = (worth.survival, worth.tokens, worth.ms);
         (worth.rows..self.max).any(|row| {
             survival *= if row == worth.rows { first } else { further };
@@ -355,8 +354,8 @@ impl Gate {
         if self.unlimited {
             return true;
         }
-        let state = ProposalContext { confidence: BEFORE_CALL, ..place };
-        let own = Proposal { token: 0, source: Source::Model, state };
+        let kind = ProposalKind::Model(ModelKind::BeforeCall);
+        let own = Proposal { token: 0, kind, context: place };
         let mut steps = self.steps(worth, copied);
         let at = RoundEstimate { rows: worth.rows + copied.len(), ..*worth };
         steps.extend(self.steps(&at, &[own]));
@@ -381,7 +380,7 @@ impl Gate {
 
     /// Adds a proposal to the estimate.
     pub fn add(&self, worth: &mut RoundEstimate, proposal: &Proposal) {
-        worth.survival *= self.estimates.rate(proposal.source, proposal.state);
+        worth.survival *= self.estimates.rate(proposal.kind, proposal.context);
         worth.tokens += worth.survival;
         worth.ms += self.row(worth.rows);
         worth.rows += 1;
@@ -407,17 +406,22 @@ impl Gate {
 
     /// Returns true if the first row of a branch that is reached with probability `reached` may
     /// pay. If not, no later row pays.
-    pub fn may_branch(&self, worth: &RoundEstimate, reached: f64, state: ProposalContext) -> bool {
-        let rate = self.estimates.rate(Source::Branch, state);
+    pub fn may_branch(
+        &self,
+        worth: &RoundEstimate,
+        reached: f64,
+        (reason, place): (BranchKind, ProposalContext),
+    ) -> bool {
+        let rate = self.estimates.rate(ProposalKind::Branch(reason), place);
         self.unlimited || reached * rate * worth.ms >= (self.row(worth.rows) + BRANCH_ROW_MS) * worth.tokens
     }
 
     /// Returns an upper bound of the probability that a given token of a forced run at `place` is
     /// reached and wrong. The run itself is reached with the survival of `worth`.
     pub fn run_fails(&self, worth: &RoundEstimate, place: ProposalContext) -> f64 {
-        let rate =
-            |grade| self.estimates.rate(Source::Forced, ProposalContext { confidence: grade, ..place });
-        worth.survival * (1.0 - rate(0).min(rate(1)).min(rate(2)))
+        let rate = |kind| self.estimates.rate(ProposalKind::Forced(kind), place);
+        let least = rate(ForcedKind::First).min(rate(ForcedKind::Inside)).min(rate(ForcedKind::Last));
+        worth.survival * (1.0 - least)
     }
 
     /// Adds a branch to the estimate.
@@ -437,14 +441,14 @@ impl Gate {
 
     /// Returns the probability that the first `after` tokens of the trunk are accepted and no more.
     pub fn reaches(&self, trunk: &[Proposal], after: usize) -> f64 {
-        let rate = |p: &Proposal| self.estimates.rate(p.source, p.state);
+        let rate = |p: &Proposal| self.estimates.rate(p.kind, p.context);
         let before: f64 = trunk.iter().take(after).map(rate).product();
         before * trunk.get(after).map_or(1.0, |next| 1.0 - rate(next))
     }
 
     fn steps(&self, worth: &RoundEstimate, proposals: &[Proposal]) -> Vec<DraftStep> {
         let step = |(i, p): (usize, &Proposal)| DraftStep {
-            rate: self.estimates.rate(p.source, p.state),
+            rate: self.estimates.rate(p.kind, p.context),
             ms: self.row(worth.rows + i),
             call: 0.0,
         };
@@ -464,19 +468,19 @@ impl Gate {
                 row_ms: step.ms + step.call,
                 needed: (step.ms + step.call) * worth.tokens / worth.ms.max(1e-9),
             };
-            report.decided(proposal.source, proposal.state, &decision);
+            report.decided(proposal.kind, proposal.context, &decision);
         }
     }
 
     /// Learns from a verified proposal.
     pub fn learn(&mut self, proposal: &Proposal, accepted: bool) {
-        let observation = (proposal.source, proposal.state, accepted);
+        let observation = (proposal.kind, proposal.context, accepted);
         self.estimates.learn(observation);
         if self.observed.len() < MAX_OBSERVATIONS {
             self.observed.push(observation);
         }
         if let Some(report) = &mut self.report {
-            report.verified(proposal.source, proposal.state, accepted);
+            report.verified(proposal.kind, proposal.context, accepted);
         }
     }
 

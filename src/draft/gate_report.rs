@@ -14,9 +14,8 @@ use std::fmt;
 
 use serde::Serialize;
 
-use super::Source;
-use super::acceptance::{AcceptanceRates, BEFORE_CALL, OutputRegion, ProposalContext};
-use super::tokenization_memory::{CHOSEN, CHOSEN_ELSEWHERE};
+use super::acceptance::{AcceptanceRates, OutputRegion, ProposalContext};
+use super::sources::{DraftSource, ProposalKind};
 
 /// One decision, or sums over several.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -28,14 +27,14 @@ pub(super) struct Tally {
     pub needed: f64,
 }
 
-/// The decisions about the proposals of one source in one output region with one confidence.
+/// The decisions about the proposals of one source of one kind in one output region.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct GateLine {
     /// The source of the proposals.
-    pub source: Source,
+    pub source: DraftSource,
     /// The output region.
     pub class: OutputRegion,
-    /// The source's confidence, in words.
+    /// The kind of the proposals, in words.
     pub grade: &'static str,
     /// Proposals taken into a draft.
     pub taken: usize,
@@ -89,42 +88,16 @@ pub struct GateReport {
     /// Number of positions in the cache in the last round.
     pub cached: usize,
     #[serde(skip)]
-    sums: BTreeMap<(u8, OutputRegion, u8), (Tally, usize, usize)>,
-}
-
-const SOURCES: [Source; 4] = [Source::Forced, Source::Lookup, Source::Model, Source::Branch];
-
-fn grade(source: Source, grade: u8) -> &'static str {
-    match (source, grade) {
-        (Source::Forced, 0) => "first of a run",
-        (Source::Forced, 1) => "inside a run",
-        (Source::Forced, CHOSEN) => "chosen here before",
-        (Source::Forced, CHOSEN_ELSEWHERE) => "chosen elsewhere",
-        (Source::Forced, _) => "last of a run",
-        (Source::Lookup, 0) => "behind its label",
-        (Source::Lookup, 1) => "first of a copy",
-        (Source::Lookup, 2) => "further",
-        (Source::Lookup, _) => "read by the draft model",
-        (Source::Model, BEFORE_CALL) => "before it is asked",
-        (Source::Model, 0) => "lead below 0.5",
-        (Source::Model, 1) => "lead below 1.5",
-        (Source::Model, 2) => "lead below 3",
-        (Source::Model, 3) => "lead below 6",
-        (Source::Model, _) => "lead from 6 on",
-        (Source::Branch, 0) => "lead below 0.5",
-        (Source::Branch, 1) => "lead below 3",
-        (Source::Branch, 2) => "one of a few ways",
-        (Source::Branch, _) => "another split",
-    }
+    sums: BTreeMap<(DraftSource, OutputRegion, ProposalKind), (Tally, usize, usize)>,
 }
 
 impl GateReport {
-    fn sum(&mut self, source: Source, state: ProposalContext) -> &mut (Tally, usize, usize) {
-        self.sums.entry((source as u8, state.class, state.confidence)).or_default()
+    fn sum(&mut self, kind: ProposalKind, at: ProposalContext) -> &mut (Tally, usize, usize) {
+        self.sums.entry((kind.source(), at.class, kind)).or_default()
     }
 
-    pub(super) fn decided(&mut self, source: Source, state: ProposalContext, one: &Tally) {
-        let sum = &mut self.sum(source, state).0;
+    pub(super) fn decided(&mut self, kind: ProposalKind, at: ProposalContext, one: &Tally) {
+        let sum = &mut self.sum(kind, at).0;
         sum.taken += one.taken;
         sum.left_out += one.left_out;
         sum.survival += one.survival;
@@ -132,28 +105,27 @@ impl GateReport {
         sum.needed += one.needed;
     }
 
-    pub(super) fn verified(&mut self, source: Source, state: ProposalContext, accepted: bool) {
-        let sum = self.sum(source, state);
+    pub(super) fn verified(&mut self, kind: ProposalKind, at: ProposalContext, accepted: bool) {
+        let sum = self.sum(kind, at);
         sum.1 += 1;
         sum.2 += usize::from(accepted);
     }
 
     pub(super) fn finish(&mut self, estimates: &AcceptanceRates) {
-        let line = |(&(source, class, of_source), &(sum, verified, accepted)): (
-            &(u8, OutputRegion, u8),
+        let line = |(&(source, class, kind), &(sum, verified, accepted)): (
+            &(DraftSource, OutputRegion, ProposalKind),
             &(Tally, usize, usize),
         )| {
-            let source = SOURCES[usize::from(source)];
             let count = (sum.taken + sum.left_out).max(1) as f64;
             GateLine {
                 source,
                 class,
-                grade: grade(source, of_source),
+                grade: kind.label(),
                 taken: sum.taken,
                 left_out: sum.left_out,
                 verified,
                 accepted,
-                rate: estimates.rate(source, ProposalContext { class, confidence: of_source, key: 0 }),
+                rate: estimates.rate(kind, ProposalContext { class, key: 0 }),
                 survival: sum.survival / count,
                 row_ms: sum.row_ms / count,
                 survival_needed: sum.needed / count,
@@ -194,12 +166,11 @@ impl fmt::Display for GateReport {
             "source", "place", "", "taken", "left out", "accepted", "rate", "survival", "needed", "row ms"
         )?;
         for l in &self.lines {
-            let name = |v: &dyn fmt::Debug| format!("{v:?}").to_lowercase();
             writeln!(
                 f,
                 "{:<8} {:<10} {:<24} {:>6} {:>8} {:>9} {:>6.2} {:>9.2} {:>8.2} {:>7.3}  {}",
-                name(&l.source),
-                name(&l.class),
+                l.source.name(),
+                format!("{:?}", l.class).to_lowercase(),
                 l.grade,
                 l.taken,
                 l.left_out,

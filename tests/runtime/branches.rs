@@ -1,6 +1,7 @@
 //! Several continuations in one forward. The logits of each token are those of a forward over its
 //! own path. The part of the cache that is kept is as if no other path had run.
 
+use ffwd::draft::DraftSource;
 use ffwd::model::{Branch, KvPrecision, LoadOptions, Model, Precision, Segment};
 use ffwd::sample::SamplingParams;
 use ffwd::{Constraint, ErrorKind, Mode, Prompt, Request};
@@ -108,8 +109,8 @@ fn generations_with_branches_are_those_without() {
         let without = other.generate(&request().without_gate().branches(false)).unwrap();
         let with = engine.generate(&request().without_gate().branches(true)).unwrap();
         assert_eq!(with.tokens, off.tokens, "{} against {}", with.text, off.text);
-        assert_eq!((without.tokens, without.stats.drafted_by_source.branch), (off.tokens, 0));
-        taken += with.stats.accepted_by_source.branch;
+        assert_eq!((without.tokens, without.stats.drafted_by_source[DraftSource::Branch]), (off.tokens, 0));
+        taken += with.stats.accepted_by_source[DraftSource::Branch];
         for (sum, stats) in forwards.iter_mut().zip([off.stats, without.stats, with.stats]) {
             *sum += stats.forwards;
         }

@@ -4,6 +4,7 @@
 
 use std::path::Path;
 
+use ffwd::draft::DraftSource;
 use ffwd::{Engine, Mode, Request, Stats, extract};
 use ffwd_testkit::env;
 use serde_json::Value;
@@ -51,12 +52,12 @@ fn each_source_saves_forwards() {
              look-up {}/{}, draft model {}/{} in {} draft forwards, {:.2} s",
             sum(v, |s| s.tokens),
             sum(v, |s| s.forwards),
-            sum(v, |s| s.drafted_by_source.forced),
-            sum(v, |s| s.accepted_by_source.forced),
-            sum(v, |s| s.drafted_by_source.lookup),
-            sum(v, |s| s.accepted_by_source.lookup),
-            sum(v, |s| s.drafted_by_source.draft_model),
-            sum(v, |s| s.accepted_by_source.draft_model),
+            sum(v, |s| s.drafted_by_source[DraftSource::Forced]),
+            sum(v, |s| s.accepted_by_source[DraftSource::Forced]),
+            sum(v, |s| s.drafted_by_source[DraftSource::Lookup]),
+            sum(v, |s| s.accepted_by_source[DraftSource::Lookup]),
+            sum(v, |s| s.drafted_by_source[DraftSource::Model]),
+            sum(v, |s| s.accepted_by_source[DraftSource::Model]),
             sum(v, |s| s.draft_forwards),
             sums[v].iter().map(|s| s.seconds).sum::<f64>(),
         );

@@ -1,6 +1,8 @@
 //! `exact` gives the tokens of `off`: greedy and sampled, with every mix of draft sources, bad
 //! sources included.
 
+use ffwd::decode::BySource;
+use ffwd::draft::DraftSource;
 use ffwd::sample::SamplingParams;
 use ffwd::{Constraint, Engine, ErrorKind, Finish, Mode, Output, Prompt, Request, extract};
 use ffwd_testkit::env;
@@ -53,13 +55,8 @@ fn check(exact: &Output, off: &Output, what: &str) {
     assert_eq!(exact.tokens, off.tokens, "{what}: {:?} against {:?}", exact.text, off.text);
     assert_eq!(exact.finish, off.finish, "{what}");
     let stats = &exact.stats;
-    let by_source = stats.accepted_by_source;
-    assert_eq!(
-        by_source.forced + by_source.lookup + by_source.draft_model + by_source.branch,
-        stats.accepted
-    );
-    let drafted = stats.drafted_by_source;
-    assert_eq!(drafted.forced + drafted.lookup + drafted.draft_model + drafted.branch, stats.drafted);
+    assert_eq!(stats.accepted_by_source.total(), stats.accepted);
+    assert_eq!(stats.drafted_by_source.total(), stats.drafted);
     assert_eq!(stats.tokens, exact.tokens.len());
     // Every forward gives one token of its own, but the last may give the end instead, or end by a
     // draft, and one in a string that is cut gives none.
@@ -169,10 +166,10 @@ fn random_mixes_of_sources_and_windows_change_nothing() {
         let exact = engine.generate(&exact).unwrap();
         check(&exact, &off, &format!("round {round}"));
         let by_source = exact.stats.accepted_by_source;
-        copied += by_source.lookup;
-        forced += by_source.forced;
-        drafted += by_source.draft_model;
-        branched += by_source.branch;
+        copied += by_source[DraftSource::Lookup];
+        forced += by_source[DraftSource::Forced];
+        drafted += by_source[DraftSource::Model];
+        branched += by_source[DraftSource::Branch];
     }
     assert!(copied > 100 && forced > 100 && drafted > 100, "{copied}, {forced}, {drafted}");
     assert!(branched > 10, "{branched} branches");
@@ -198,7 +195,7 @@ fn one_draft_passes_through_several_values() {
     check(&without, &off, "forced only");
     // Key, value, quote, key, value, quote, key in as many forwards as tokenisations are missed.
     assert!(with.stats.forwards + 8 <= without.stats.forwards, "{:?} {:?}", with.stats, without.stats);
-    assert!(with.stats.accepted_by_source.lookup > 5);
+    assert!(with.stats.accepted_by_source[DraftSource::Lookup] > 5);
 }
 
 #[test]
@@ -335,7 +332,7 @@ fn many_generations_are_those_of_off() {
     let samplings = samplings();
     let mut random = Random::new(20_417 + env::exactness_seed());
     let (mut compared, mut greedy, mut drafted, mut accepted, mut forwards) = (0, 0, 0, 0, [0, 0]);
-    let mut by_source = [0usize; 4];
+    let mut by_source = BySource::default();
     while compared < wanted {
         let text: String = TEXT.chars().skip(random.below(80)).take(20 + random.below(80)).collect();
         let grammar = grammars.get(random.below(grammars.len() + 1));
@@ -379,9 +376,7 @@ fn many_generations_are_those_of_off() {
             drafted += exact.stats.drafted;
             accepted += exact.stats.accepted;
             forwards[1] += exact.stats.forwards;
-            let a = exact.stats.accepted_by_source;
-            let counts = [a.forced, a.lookup, a.draft_model, a.branch];
-            counts.iter().zip(&mut by_source).for_each(|(a, sum)| *sum += a);
+            by_source.add(&exact.stats.accepted_by_source);
         }
     }
     if different > 0 {
@@ -389,8 +384,8 @@ fn many_generations_are_those_of_off() {
     }
     eprintln!(
         "{compared} generations ({greedy} greedy) are those of off: {} forwards for {}, {accepted} of {drafted} proposals \
-         accepted: {} forced, {} copied, {} of the draft model, {} first of a branch",
-        forwards[1], forwards[0], by_source[0], by_source[1], by_source[2], by_source[3]
+         accepted: {by_source:?}",
+        forwards[1], forwards[0]
     );
     assert!(accepted > 0 && accepted < drafted);
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use ffwd::constraint::token_machine::{LabelTrie, Labels, Levels, TokenFsm, TokenMasks};
 use ffwd::decode::{LabelOptions, LabelProbabilities, Scheduler, SchedulerOptions};
+use ffwd::draft::DraftSource;
 use ffwd::sample::SamplingParams;
 use ffwd::{Constraint, Engine, ErrorKind, Finish, Mode, Output, Prompt, Request, TokenId};
 use ffwd_testkit::random::Random;
@@ -95,7 +96,7 @@ fn exact_equals_off_and_so_do_the_unverified_modes() {
                 assert_eq!(exact.tokens, off.tokens, "{i} {j} {k}: {:?} {:?}", exact.text, off.text);
                 assert_eq!(exact.finish, off.finish);
                 assert_eq!(exact.logprobs, off.logprobs);
-                forced += exact.stats.accepted_by_source.forced;
+                forced += exact.stats.accepted_by_source[DraftSource::Forced];
                 saved += off.stats.forwards - exact.stats.forwards;
             }
             // A single bit in a mask is no guess: what is emitted unverified is what would be

@@ -5,6 +5,7 @@
 //! `ffwd_testkit::child` describes.
 #![cfg(feature = "embedded")]
 
+mod accepted_tokens;
 mod batch;
 mod batch_faults;
 mod beam_and_best_of;

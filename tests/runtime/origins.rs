@@ -1,9 +1,11 @@
 //! Origins of tokens agree with the statistics in every mode, alone and in a batch, and with a
 //! replay of drafts that the test itself makes.
 
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
 use ffwd::decode::{BySource, Scheduler, TokenOrigin, TokenSource};
+use ffwd::draft::DraftSource;
 use ffwd::{Constraint, Mode, Output, Prompt, Request, SchedulerOptions, extract};
 use ffwd_testkit::random::Random;
 
@@ -40,15 +42,14 @@ fn check(output: &Output) {
     let stats = &output.stats;
     assert_eq!(output.origins.len(), output.tokens.len());
     assert_eq!(stats.taken_back, 0, "the sums hold only without cuts");
-    let accepted = BySource {
-        // Forced runs of the unverified modes are not drafts.
-        forced: count(output, TokenSource::Forced) - (stats.forced - stats.accepted_by_source.forced),
-        lookup: count(output, TokenSource::Copied),
-        draft_model: count(output, TokenSource::Drafted),
-        branch: count(output, TokenSource::Branch),
-    };
+    let mut accepted = BySource::default();
+    for source in DraftSource::ALL {
+        accepted[source] = count(output, TokenSource::Proposed(source));
+    }
+    assert_eq!(accepted[DraftSource::Forced], stats.forced);
+    // Forced runs of the unverified modes are not drafts.
+    accepted[DraftSource::Forced] -= stats.forced - stats.accepted_by_source[DraftSource::Forced];
     assert_eq!(accepted, stats.accepted_by_source);
-    assert_eq!(count(output, TokenSource::Forced), stats.forced);
     assert_eq!(count(output, TokenSource::Unverified), stats.unverified);
     let rejected: usize = output.origins.iter().map(|origin| origin.rejected as usize).sum();
     assert!(rejected <= stats.drafted - stats.accepted, "{rejected} {stats:?}");
@@ -63,7 +64,7 @@ fn sums_are_those_of_the_statistics() {
     let scheduler = Scheduler::new(engine.clone(), SchedulerOptions::with_batch(8)).unwrap();
     let handles: Vec<_> =
         requests().into_iter().map(|request| scheduler.submit(request.origins(true)).unwrap()).collect();
-    let mut seen = [0; 6];
+    let mut seen: HashMap<TokenSource, usize> = HashMap::new();
     let mut rejected = 0;
     for (request, handle) in requests().into_iter().zip(handles) {
         let plain = engine.generate(&request).unwrap();
@@ -73,15 +74,16 @@ fn sums_are_those_of_the_statistics() {
         check(&output);
         check(&handle.wait().unwrap());
         for origin in &output.origins {
-            seen[origin.source as usize] += 1;
+            *seen.entry(origin.source).or_default() += 1;
             rejected += origin.rejected;
         }
     }
     // Branches are rare here.
-    for source in [TokenSource::Sampled, TokenSource::Forced, TokenSource::Copied, TokenSource::Drafted] {
-        assert!(seen[source as usize] > 20, "{source:?}: {seen:?}");
+    let drafts = [DraftSource::Forced, DraftSource::Lookup, DraftSource::Model].map(TokenSource::Proposed);
+    for source in drafts.into_iter().chain([TokenSource::Sampled]) {
+        assert!(seen[&source] > 20, "{source:?}: {seen:?}");
     }
-    assert!(seen[TokenSource::Unverified as usize] > 0, "{seen:?}");
+    assert!(seen[&TokenSource::Unverified] > 0, "{seen:?}");
     assert!(rejected > 20);
 }
 
@@ -110,6 +112,7 @@ fn rejected_drafts_are_those_of_a_replay() {
         let output = engine.generate(&request).unwrap();
         assert_eq!(output.tokens, truth);
 
+        let copied = TokenSource::Proposed(DraftSource::Lookup);
         let sampled = TokenOrigin { source: TokenSource::Sampled, rejected: 0 };
         let mut expected = vec![sampled; truth.len()];
         let legal = |at: usize, draft: &[u32]| {
@@ -121,7 +124,7 @@ fn rejected_drafts_are_those_of_a_replay() {
         for (at, draft) in drafts.lock().unwrap().iter() {
             let draft = &draft[..legal(*at, draft)];
             let same = draft.iter().zip(&truth[*at..]).take_while(|(a, b)| a == b).count();
-            expected[*at..*at + same].iter_mut().for_each(|origin| origin.source = TokenSource::Copied);
+            expected[*at..*at + same].iter_mut().for_each(|origin| origin.source = copied);
             if let Some(origin) = expected.get_mut(at + same) {
                 origin.rejected = (draft.len() - same) as u32;
                 rejected += origin.rejected;

@@ -160,15 +160,8 @@ fn sum(all: &[Stats]) -> Stats {
         sum.taken_back += stats.taken_back;
         sum.drafted += stats.drafted;
         sum.accepted += stats.accepted;
-        for (sum, stats) in [
-            (&mut sum.drafted_by_source, &stats.drafted_by_source),
-            (&mut sum.accepted_by_source, &stats.accepted_by_source),
-        ] {
-            sum.forced += stats.forced;
-            sum.lookup += stats.lookup;
-            sum.draft_model += stats.draft_model;
-            sum.branch += stats.branch;
-        }
+        sum.drafted_by_source.add(&stats.drafted_by_source);
+        sum.accepted_by_source.add(&stats.accepted_by_source);
         sum.draft_forwards += stats.draft_forwards;
         sum.seconds += stats.seconds;
         sum.compile_seconds += stats.compile_seconds;

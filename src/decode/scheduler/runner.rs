@@ -16,9 +16,10 @@ use super::queue::{Queue, Ready, cancelled, internal};
 use super::sequence::Sequence;
 use super::workers::Workers;
 use super::{SchedulerOptions, SchedulerStats};
+use crate::decode::drafting::BatchContext;
 use crate::decode::engine::Engine;
 use crate::decode::prefix_cache::PrefixCache;
-use crate::decode::session::{BatchContext, MaskJob, NextForward, Session};
+use crate::decode::session::{MaskJob, NextForward, Session};
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::{Model, Segment};
 
@@ -194,7 +195,7 @@ impl Runner {
                     continue;
                 }
                 let Some(session) = &mut active.session else { continue };
-                let segment = session.segment(&NextForward::DraftModel, left);
+                let segment = session.segment(left);
                 left = left.saturating_sub(segment.tokens.len());
                 active.held = segment.rows.is_empty();
                 segments.push(segment);
@@ -222,7 +223,7 @@ impl Runner {
         for (i, active) in self.active.iter_mut().enumerate() {
             let Some(&(_, most)) = shares.iter().find(|s| s.0 == i) else { continue };
             let Some(session) = &mut active.session else { continue };
-            segments.push(session.segment(&NextForward::TargetModel, most));
+            segments.push(session.segment(most));
             members.push(i);
         }
         let rows: usize = segments.iter().map(|s| s.tokens.len()).sum();

@@ -12,9 +12,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use super::handle::Answer;
 use super::queue::{Ready, internal};
 use crate::decode::Event;
+use crate::decode::drafting::BatchContext;
 use crate::decode::output::Output;
 use crate::decode::prefix_cache::{MIN_PREFIX_TOKENS, PrefixCache, common};
-use crate::decode::session::{BatchContext, NextForward, Session};
+use crate::decode::session::{NextForward, Session};
 use crate::error::Result;
 
 /// A request in the batch.
@@ -94,7 +95,7 @@ impl Sequence {
     /// Continues with logits.
     pub fn take(&mut self, rows: Result<Vec<Vec<f32>>>) {
         let Some(session) = &mut self.session else { return };
-        let taken = catch_unwind(AssertUnwindSafe(|| session.resume(&self.need, rows)));
+        let taken = catch_unwind(AssertUnwindSafe(|| session.resume(rows)));
         if let Err(error) = taken.unwrap_or_else(|_| Err(internal("being judged"))) {
             self.fail(error);
         }

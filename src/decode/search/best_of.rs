@@ -16,9 +16,10 @@
 use std::time::Instant;
 
 use super::{Ranked, Scored, check_count, rank, refused};
+use crate::decode::drafting::BatchContext;
 use crate::decode::engine::Engine;
 use crate::decode::request::Request;
-use crate::decode::session::{BatchContext, NextForward, Session};
+use crate::decode::session::{NextForward, Session};
 use crate::decode::stats::Mode;
 use crate::error::Result;
 use crate::model::{Model, Segment};
@@ -176,8 +177,8 @@ impl Samples<'_> {
 fn forward(samples: &mut [Sample], need: &NextForward, model: &Model) -> Result<()> {
     let mut sessions: Vec<&mut Session> =
         samples.iter_mut().filter(|s| s.needs(need)).filter_map(|s| s.session.as_mut()).collect();
-    let mut segments: Vec<Segment> = sessions.iter_mut().map(|s| s.segment(need, usize::MAX)).collect();
+    let mut segments: Vec<Segment> = sessions.iter_mut().map(|s| s.segment(usize::MAX)).collect();
     let results = model.forward_batch(&mut segments);
     drop(segments);
-    sessions.iter_mut().zip(results).try_for_each(|(session, rows)| session.resume(need, rows))
+    sessions.iter_mut().zip(results).try_for_each(|(session, rows)| session.resume(rows))
 }

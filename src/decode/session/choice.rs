@@ -9,7 +9,8 @@
 //! That of the sampler. Near a limit there is a copy of the logits, and a second choice where the
 //! first does not fit.
 
-use super::{Session, TokenLogprob, Verified};
+use super::{Session, Verified};
+use crate::decode::logprob::TokenLogprob;
 use crate::decode::watch::{CutPoint, OutputWatch, StringEnd, close_string};
 use crate::error::Result;
 use crate::matcher::Matcher;
@@ -42,7 +43,7 @@ impl Session {
         history: &[TokenId],
         verified: &mut Verified,
     ) -> Result<TokenChoice> {
-        let at = Position { number: (history.len() - self.prompt) as u64, history };
+        let at = Position { number: (history.len() - self.output.prompt) as u64, history };
         let (Some(matcher), Some(watch)) = (matcher, watch) else {
             return self.sample(logits, matcher.map(|_| &self.row[..]), at);
         };
@@ -53,10 +54,10 @@ impl Session {
             return self.sample(logits, Some(&self.row), at);
         };
         if watch.was_cut() {
-            close_string(&mut self.row, &self.vocab);
+            close_string(&mut self.row, &self.output.vocab);
             return self.sample(logits, Some(&self.row), at);
         }
-        watch.note(&self.row, &self.vocab);
+        watch.note(&self.row, &self.output.vocab);
         let mut any_length = self.row.clone();
         if !watch.lift(&mut any_length, room) {
             return self.sample(logits, Some(&self.row), at);
@@ -70,14 +71,14 @@ impl Session {
             let sampled = self.sampler.report(logits, Some(&self.row), history, token)?;
             return Ok(TokenChoice::Token(token, logprob(&sampled)));
         }
-        match watch.string_end(self.vocab.token_bytes(token)) {
+        match watch.string_end(self.output.vocab.token_bytes(token)) {
             StringEnd::Back(to) => {
                 verified.shortened.push(watch.string_pointer());
                 return Ok(TokenChoice::Cut(to));
             }
             StringEnd::Here => {
                 verified.shortened.push(watch.string_pointer());
-                close_string(&mut self.row, &self.vocab);
+                close_string(&mut self.row, &self.output.vocab);
             }
             StringEnd::Filled => {}
         }
@@ -94,30 +95,12 @@ impl Session {
 
     /// Takes back the output after a cut in a string. The next position closes the string.
     pub(super) fn take_back(&mut self, to: CutPoint) {
-        let Some(watch) = &mut self.watch else { return };
+        let Some(watch) = &mut self.output.watch else { return };
         watch.cut_back(to);
-        let gone = self.history.len() - self.prompt - to.tokens;
-        self.stats.taken_back += gone;
-        self.history.truncate(self.prompt + to.tokens);
-        self.text.truncate(to.bytes);
-        if let Some(logprobs) = &mut self.logprobs {
-            logprobs.truncate(to.tokens);
-        }
-        if let Some(origins) = &mut self.origins {
-            origins.truncate(to.tokens);
-        }
-        if let Some(free) = &mut self.free {
-            free.truncate(to.tokens);
-        }
+        self.stats.taken_back += self.output.take_back(to);
         // The last token runs again: its logits are wanted once more.
-        self.cache.truncate(self.history.len() - 1);
+        self.cache.truncate(self.output.history.len() - 1);
         self.unverified = None;
-        if let Some(matcher) = &mut self.matcher {
-            matcher.rollback(gone);
-            if let Some(closer) = &mut self.completion_keeper {
-                closer.advance(matcher, b"", self.max_tokens - to.tokens);
-            }
-        }
     }
 }
 

@@ -4,17 +4,18 @@
 //!
 //! Linear in the draft; nothing unless the request asks for origins.
 
-use super::{SubmittedDraft, Verified};
+use super::Verified;
+use crate::decode::drafting::FinishedDraft;
 use crate::decode::origin::{TokenOrigin, TokenSource};
-use crate::draft::Source;
 
 /// Returns the origins of the tokens of a round.
-pub(super) fn origins_of(draft: &SubmittedDraft, verified: &Verified) -> Vec<TokenOrigin> {
-    let (taken, matched) = verified.branch.map_or((None, 0), |(number, matched)| (Some(number), matched));
-    let agreed = draft.proposals[..verified.matched]
+pub(super) fn origins_of(draft: &FinishedDraft, verified: &Verified) -> Vec<TokenOrigin> {
+    let chosen = verified.chosen;
+    let (taken, matched) = chosen.branch.map_or((None, 0), |(number, matched)| (Some(number), matched));
+    let agreed = draft.trunk()[..chosen.trunk]
         .iter()
-        .chain(taken.iter().flat_map(|&number| &draft.branches[number].proposals[..matched]))
-        .map(|proposal| TokenOrigin::new(source(proposal.source)));
+        .chain(taken.iter().flat_map(|&number| &draft.branches[number].run.proposals()[..matched]))
+        .map(|proposal| TokenOrigin::new(TokenSource::Proposed(proposal.source())));
     let mut origins: Vec<TokenOrigin> = agreed.collect();
     origins.resize(verified.tokens.len(), TokenOrigin::new(TokenSource::Sampled));
     // If the output ended at a position, no token replaced the proposals there.
@@ -23,23 +24,14 @@ pub(super) fn origins_of(draft: &SubmittedDraft, verified: &Verified) -> Vec<Tok
             origin.rejected += count as u32;
         }
     };
-    reject(verified.matched, draft.proposals.len() - verified.matched);
+    reject(chosen.trunk, draft.run.len() - chosen.trunk);
     for (number, branch) in draft.branches.iter().enumerate() {
         match taken {
             Some(taken) if taken == number => {
-                reject(verified.matched + matched, branch.proposals.len() - matched);
+                reject(chosen.trunk + matched, branch.run.len() - matched);
             }
-            _ => reject(branch.after.min(verified.matched), branch.proposals.len()),
+            _ => reject(branch.after.min(chosen.trunk), branch.run.len()),
         }
     }
     origins
-}
-
-fn source(source: Source) -> TokenSource {
-    match source {
-        Source::Forced => TokenSource::Forced,
-        Source::Lookup => TokenSource::Copied,
-        Source::Model => TokenSource::Drafted,
-        Source::Branch => TokenSource::Branch,
-    }
 }

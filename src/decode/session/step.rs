@@ -16,12 +16,11 @@
 use std::ops::Range;
 use std::time::Instant;
 
-use super::drafting::Draft;
-use super::{Finish, OnEvent, Session, SubmittedDraft};
+use super::{Finish, OnEvent, Phase, Session};
 use crate::decode::Event;
+use crate::decode::drafting::{BatchContext, FinishedDraft, needed_logits};
 use crate::decode::output::Output;
 use crate::decode::stats::{Mode, TimeBreakdown};
-use crate::decode::watch::OutputWatch;
 use crate::draft::ModelRole;
 use crate::error::Result;
 use crate::matcher::Matcher;
@@ -39,77 +38,28 @@ pub(in crate::decode) enum NextForward {
     Finished(Finish),
 }
 
-/// The other sequences in the forwards of a session. They affect the estimated gain of drafts, and
-/// nothing in the output.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::decode) struct BatchContext {
-    /// Number of sequences in the forward.
-    pub sequences: usize,
-    /// Longest draft that does not delay neighbours without drafts; `None` if there is no such
-    /// limit.
-    pub max_draft: Option<usize>,
-}
-
-impl Default for BatchContext {
-    /// A session alone.
-    fn default() -> Self {
-        BatchContext { sequences: 1, max_draft: None }
-    }
-}
-
-/// The logits of a row are computed for the legal tokens alone if these are at most this fraction
-/// of the vocabulary: one in 16.
-pub(super) const FEW_LEGAL_DIVISOR: usize = 16;
-
-/// Returns the legal tokens, sorted; empty if they are more than `most`.
-pub(super) fn legal_if_few(matcher: &mut Matcher, most: usize) -> Vec<TokenId> {
-    let mask = matcher.bitmask();
-    let count: u32 = mask.base().iter().map(|word| word.count_ones()).sum();
-    if count as usize > most {
-        return Vec::new();
-    }
-    let mut tokens = Vec::with_capacity(count as usize + mask.more().len() + mask.ends().len());
-    for (i, word) in mask.base().iter().enumerate() {
-        let mut word = *word;
-        while word != 0 {
-            tokens.push(i as TokenId * 32 + word.trailing_zeros());
-            word &= word - 1;
-        }
-    }
-    tokens.extend(mask.more().iter().chain(mask.ends()));
-    tokens.sort_unstable();
-    tokens.dedup();
-    if tokens.len() > most { Vec::new() } else { tokens }
-}
-
-/// A position in a draft.
-type Drafted = (Matcher, Option<OutputWatch>);
-
 /// A job that fills the mask rows of a draft's positions, on any thread and at any time before
 /// verification.
 pub(in crate::decode) struct MaskJob {
+    /// The constraint after the draft.
     matcher: Matcher,
-    tokens: Vec<TokenId>,
+    rows: usize,
     words: usize,
 }
 
 impl MaskJob {
     /// Returns the number of mask rows of the job.
     pub fn rows(&self) -> usize {
-        self.tokens.len() + 1
+        self.rows
     }
 
-    /// Returns the mask rows, concatenated; fewer where the constraint ends.
+    /// Returns the mask rows, concatenated: from the last position back to the first, by rolling
+    /// back.
     pub fn run(mut self) -> Vec<u32> {
-        let mut rows = vec![0; self.words];
-        self.matcher.fill_bitmask(&mut rows);
-        for token in self.tokens {
-            if self.matcher.accept_token(token).is_err() {
-                break;
-            }
-            let at = rows.len();
-            rows.resize(at + self.words, 0);
-            self.matcher.fill_bitmask(&mut rows[at..]);
+        let mut rows = vec![0; self.words * self.rows];
+        for (i, row) in rows.chunks_mut(self.words).enumerate().rev() {
+            self.matcher.fill_bitmask(row);
+            self.matcher.rollback(usize::from(i > 0));
         }
         rows
     }
@@ -131,20 +81,20 @@ impl Session {
                     return Ok(self.into_output(finish, &mut on_event));
                 }
                 NextForward::TargetModel => self.target.clone(),
-                NextForward::DraftModel => match &self.drafting.model {
+                NextForward::DraftModel => match self.drafter.model() {
                     Some(draft) => draft.model().clone(),
                     // Without a draft model its forward is never needed.
                     None => continue,
                 },
             };
-            let segment = self.segment(&need, usize::MAX);
+            let segment = self.segment(usize::MAX);
             let (run, cached) = (segment.tokens.len(), segment.cache.len());
             let begun = Instant::now();
             // There is one result for each segment.
             let rows = model.forward_batch(&mut [segment]).pop().unwrap_or_else(|| Ok(Vec::new()));
             let seconds = begun.elapsed().as_secs_f64();
             let of = if need == NextForward::DraftModel { ModelRole::Draft } else { ModelRole::Target };
-            self.drafting.gate.learn_forward(of, run, cached, seconds * 1e3);
+            self.drafter.gate.learn_forward(of, run, cached, seconds * 1e3);
             let first = self.stats.forwards == 0;
             if let Some(spent) = &mut self.stats.spent {
                 let kind = match need {
@@ -154,7 +104,7 @@ impl Session {
                 };
                 *kind += seconds;
             }
-            self.resume(&need, rows)?;
+            self.resume(rows)?;
         }
     }
 
@@ -165,50 +115,82 @@ impl Session {
     pub(in crate::decode) fn step(&mut self, on_event: OnEvent) -> Result<NextForward> {
         self.emit_events(on_event);
         loop {
-            if self.draft.is_none() {
-                if let Some(finish) = self.finished() {
+            let mut draft = match std::mem::replace(&mut self.phase, Phase::Idle) {
+                Phase::Idle => {
+                    if let Some(finish) = self.between_rounds(on_event)? {
+                        self.phase = Phase::Ended(finish);
+                        continue;
+                    }
+                    self.drafter.begin(&self.output)
+                }
+                Phase::AwaitDraft(draft) => draft,
+                Phase::AwaitTarget(_) if self.is_cancelled() => continue,
+                Phase::AwaitTarget(draft) => {
+                    self.phase = Phase::AwaitTarget(draft);
+                    return Ok(NextForward::TargetModel);
+                }
+                Phase::Ended(finish) => {
+                    self.phase = Phase::Ended(finish.clone());
                     return Ok(NextForward::Finished(finish));
                 }
-                if self.thinking_budget_spent(&self.text, self.emitted(), self.answer.is_some()) {
-                    self.end_thinking()?;
-                    self.emit_events(on_event);
-                    continue;
-                }
-                if matches!(self.mode, Mode::Canonical | Mode::Longest) {
-                    self.emit_forced_run();
-                    self.emit_events(on_event);
-                    if let Some(finish) = self.finished() {
-                        return Ok(NextForward::Finished(finish));
-                    }
-                }
+            };
+            if self.drafter.extend(&mut draft, &self.output) {
+                self.phase = Phase::AwaitDraft(draft);
+                return Ok(NextForward::DraftModel);
             }
-            let mut draft = self.draft.take().unwrap_or_else(|| self.begin_draft());
-            let asks = self.extend_draft(&mut draft);
+            let draft = self.drafter.finish(draft, &self.output);
             // Drafting may have taken a while.
-            if self.is_cancelled() {
-                continue;
+            if !self.is_cancelled() {
+                self.input.needed = self.needed_logits(&draft);
+                self.phase = Phase::AwaitTarget(draft);
             }
-            if !asks && draft.needed_logits.is_none() {
-                draft.needed_logits = Some(self.logits_needed(&draft));
-            }
-            self.draft = Some(draft);
-            return Ok(if asks { NextForward::DraftModel } else { NextForward::TargetModel });
         }
+    }
+
+    /// Ends the thinking and emits forced runs where no model is needed for that, and returns the
+    /// reason if the output has ended.
+    fn between_rounds(&mut self, on_event: OnEvent) -> Result<Option<Finish>> {
+        loop {
+            if let Some(finish) = self.output.finished() {
+                return Ok(Some(finish));
+            }
+            if !self.output.is_thinking_over() {
+                break;
+            }
+            self.end_thinking()?;
+            self.emit_events(on_event);
+        }
+        if matches!(self.mode, Mode::Canonical | Mode::Longest) {
+            self.emit_forced_run();
+            self.emit_events(on_event);
+            return Ok(self.output.finished());
+        }
+        Ok(None)
+    }
+
+    /// Returns the tokens whose logits the rows of a draft need, where these are few. Returns
+    /// nothing in `off` mode, the reference for all other modes, or if probabilities among all
+    /// tokens were requested.
+    fn needed_logits(&self, draft: &FinishedDraft) -> Vec<Vec<TokenId>> {
+        if self.mode != Mode::Exact || self.sampler.reports() {
+            return Vec::new();
+        }
+        needed_logits(draft, self.output.watch.as_ref(), &self.output.vocab)
     }
 
     /// Returns the input for the model that is needed: at most about `most` tokens of a prompt. The
     /// caller runs it and passes the logits to [`resume`](Self::resume).
-    pub(in crate::decode) fn segment(&mut self, need: &NextForward, most: usize) -> Segment<'_> {
-        let target = *need != NextForward::DraftModel || self.drafting.model.is_none();
-        let rows = if target { self.prepare(most) } else { 0..0 };
-        match self.drafting.model.as_mut().filter(|_| !target) {
+    pub(in crate::decode) fn segment(&mut self, most: usize) -> Segment<'_> {
+        let drafts = matches!(self.phase, Phase::AwaitDraft(_)) && self.drafter.model().is_some();
+        let rows = if drafts { 0..0 } else { self.prepare(most) };
+        match self.drafter.model_mut().filter(|_| drafts) {
             Some(model) => model.segment(most),
             None => Segment {
-                tokens: &self.input,
-                branches: &self.branches,
+                tokens: &self.input.tokens,
+                branches: &self.input.branches,
                 cache: &mut self.cache,
                 rows,
-                only: &self.only,
+                only: &self.input.only,
             },
         }
     }
@@ -216,82 +198,29 @@ impl Session {
     /// Prepares the input of the target; returns its rows whose logits are needed.
     fn prepare(&mut self, most: usize) -> Range<usize> {
         let cached = self.cache.len();
-        let pending = self.history.len() - cached;
-        self.input.clear();
-        self.input.extend_from_slice(&self.history[cached..]);
-        self.branches.clear();
-        if let Some(draft) = &self.draft {
-            self.input.extend(draft.proposals.iter().map(|p| p.token));
-            self.input.extend(draft.branches.iter().flat_map(|b| &b.proposals).map(|p| p.token));
-            self.branches.extend(draft.branches.iter().map(|b| b.after_pending(pending)));
+        let history = &self.output.history;
+        let pending = history.len() - cached;
+        let input = &mut self.input;
+        input.tokens.clear();
+        input.tokens.extend_from_slice(&history[cached..]);
+        input.branches.clear();
+        if let Phase::AwaitTarget(draft) = &self.phase {
+            input.tokens.extend(draft.tokens());
+            input.branches.extend(draft.branches.iter().map(|b| b.after_pending(pending)));
         }
         // Logits are needed from the last token of the history, or from the first one that was
         // emitted unverified.
         let skipped = self.unverified.as_ref().map_or(0, |u| u.1).min(pending - 1);
         let first = pending - 1 - skipped;
-        let rows = if self.input.len() > most && first > 0 {
-            self.input.truncate(first.min(most.max(1)));
-            self.branches.clear();
-            0..0
-        } else {
-            first..self.input.len()
-        };
-        self.only.clear();
-        if let Some(only) =
-            self.draft.as_mut().and_then(|d| d.needed_logits.as_mut()).filter(|_| !rows.is_empty())
-        {
-            self.only.resize(if only.is_empty() { 0 } else { skipped }, Vec::new());
-            self.only.append(only);
+        input.only.clear();
+        if input.tokens.len() > most && first > 0 {
+            input.tokens.truncate(first.min(most.max(1)));
+            input.branches.clear();
+            return 0..0;
         }
-        rows
-    }
-
-    /// Returns the tokens whose logits the rows of a draft need, where these are few: after a key,
-    /// between values, in numbers. Returns nothing in `off` mode, the reference for all other
-    /// modes, or if probabilities among all tokens were requested.
-    fn logits_needed(&self, draft: &Draft) -> Vec<Vec<TokenId>> {
-        let mut only = Vec::new();
-        let Some(matcher) = self.matcher.as_ref().filter(|_| self.mode == Mode::Exact) else { return only };
-        if self.sampler.reports() {
-            return only;
-        }
-        let most = self.vocab.len() / FEW_LEGAL_DIVISOR;
-        let mut at = (matcher.fork(), self.watch.clone());
-        only.push(self.logits_needed_at(&mut at, most));
-        for proposal in &draft.proposals {
-            if !self.follow(&mut at, proposal.token) {
-                return only;
-            }
-            only.push(self.logits_needed_at(&mut at, most));
-        }
-        for branch in &draft.branches {
-            let mut at = (matcher.fork(), self.watch.clone());
-            let trunk = draft.proposals[..branch.after].iter().all(|p| self.follow(&mut at, p.token));
-            for proposal in &branch.proposals {
-                if !trunk || !self.follow(&mut at, proposal.token) {
-                    return only;
-                }
-                only.push(self.logits_needed_at(&mut at, most));
-            }
-        }
-        only
-    }
-
-    /// Returns the tokens whose logits a position needs, where these are few. Near the limit of a
-    /// string it needs all of them.
-    fn logits_needed_at(&self, (matcher, watch): &mut Drafted, most: usize) -> Vec<TokenId> {
-        if watch.as_ref().is_some_and(|watch| watch.room(matcher).is_some()) {
-            return Vec::new();
-        }
-        legal_if_few(matcher, most)
-    }
-
-    /// Advances by a proposal; returns false if it is not legal.
-    fn follow(&self, (matcher, watch): &mut Drafted, token: TokenId) -> bool {
-        if let Some(watch) = watch {
-            watch.advance(self.vocab.token_bytes(token));
-        }
-        matcher.accept_token(token).is_ok()
+        input.only.resize(if input.needed.is_empty() { 0 } else { skipped }, Vec::new());
+        input.only.append(&mut input.needed);
+        first..input.tokens.len()
     }
 
     /// Continues with the logits of the segment.
@@ -299,54 +228,51 @@ impl Session {
     /// # Errors
     /// Fails if the target failed or its logits are unusable; the session has then ended. A failure
     /// of the draft model is not an error.
-    pub(in crate::decode) fn resume(
-        &mut self,
-        need: &NextForward,
-        rows: Result<Vec<Vec<f32>>>,
-    ) -> Result<()> {
-        if *need == NextForward::DraftModel {
-            if let Some(mut draft) = self.draft.take() {
-                self.take_drafted(&mut draft, rows);
-                self.draft = Some(draft);
+    pub(in crate::decode) fn resume(&mut self, rows: Result<Vec<Vec<f32>>>) -> Result<()> {
+        match std::mem::replace(&mut self.phase, Phase::Idle) {
+            Phase::AwaitDraft(mut draft) => {
+                self.drafter.take_logits(&mut draft, rows, &self.output.vocab);
+                self.phase = Phase::AwaitDraft(draft);
+                Ok(())
             }
-            return Ok(());
+            Phase::AwaitTarget(draft) => self.judge(draft, rows?),
+            phase @ (Phase::Idle | Phase::Ended(_)) => {
+                self.phase = phase;
+                Ok(())
+            }
         }
-        let mut rows = rows?;
+    }
+
+    /// Verifies a draft with the logits of the target, and commits the tokens.
+    fn judge(&mut self, draft: FinishedDraft, mut rows: Vec<Vec<f32>>) -> Result<()> {
         self.stats.forwards += 1;
         if rows.is_empty() {
+            // A part of the prompt has run.
+            self.phase = Phase::AwaitTarget(draft);
             return Ok(());
         }
-        let draft = self.draft.take();
-        let draft = draft
-            .map(|d| SubmittedDraft { proposals: d.proposals, branches: d.branches, rest: d.rest })
-            .unwrap_or_default();
         self.stats.drafted += draft.rows();
         let skipped = rows.len() - 1 - draft.rows();
         let begun = Instant::now();
         let verified = self.verify_rows(&draft, &mut rows, skipped);
         self.masks.clear();
         let verified = verified?;
-        self.learn(&draft, &verified, &rows[skipped..]);
+        self.drafter.learn(&draft, verified.chosen, &rows[skipped..], (&self.output, &mut self.stats));
         let judged = verified.tokens.len().max(1);
-        let committed = self.commit(&draft, verified);
-        self.drafting.gate.record_verify_time(judged, begun.elapsed().as_secs_f64() * 1e3);
-        committed
+        self.commit(&draft, verified);
+        self.drafter.gate.record_verify_time(judged, begun.elapsed().as_secs_f64() * 1e3);
+        Ok(())
     }
 
-    /// Sets the other sequences of the next forwards. Has no effect in the unverified modes: their
-    /// unverified tokens depend on where drafts end.
-    pub(in crate::decode) fn set_batch_context(&mut self, company: BatchContext) {
-        if self.batch_context == company || matches!(self.mode, Mode::Canonical | Mode::Longest) {
-            return;
-        }
-        self.drafting.gate.set_batch_size(company.sequences);
-        self.batch_context = company;
+    /// Sets the other sequences of the next forwards.
+    pub(in crate::decode) fn set_batch_context(&mut self, batch: BatchContext) {
+        self.drafter.set_batch_context(batch);
     }
 
     /// Returns true for a session without a constraint or in `off` mode. Every forward brings it
     /// about one token, so longer forwards of others only delay it.
     pub(in crate::decode) fn is_plain(&self) -> bool {
-        self.matcher.is_none() || self.mode == Mode::Off
+        self.output.matcher.is_none() || self.mode == Mode::Off
     }
 
     /// Starts to count its seconds from now.
@@ -356,7 +282,7 @@ impl Session {
 
     /// Returns the prompt.
     pub(in crate::decode) fn prompt(&self) -> &[TokenId] {
-        &self.history[..self.prompt]
+        &self.output.history[..self.output.prompt]
     }
 
     /// Returns the number of tokens in the target's KV cache.
@@ -366,16 +292,19 @@ impl Session {
 
     /// Returns the number of rows that the next forward of the target takes, if it is not cut.
     pub(in crate::decode) fn rows(&self) -> usize {
-        self.history.len() - self.cache.len() + self.draft.as_ref().map_or(0, Draft::rows)
+        let draft = match &self.phase {
+            Phase::AwaitTarget(draft) => draft.rows(),
+            Phase::AwaitDraft(_) | Phase::Idle | Phase::Ended(_) => 0,
+        };
+        self.output.history.len() - self.cache.len() + draft
     }
 
     /// Returns the bytes of the caches at the greatest possible length of this generation.
     pub(in crate::decode) fn cache_bytes(&self) -> usize {
-        let longest = self.prompt + self.max_tokens;
+        let longest = self.output.prompt + self.output.max_tokens;
         let draft = self
-            .drafting
-            .model
-            .as_ref()
+            .drafter
+            .model()
             .map_or(0, |d| d.model().cache_bytes(longest.min(d.model().config().context)));
         self.target.cache_bytes(longest).saturating_add(draft)
     }
@@ -383,7 +312,7 @@ impl Session {
     /// Copies the keys and values of the first `len` tokens, as far as they are present, from the
     /// target and the draft model.
     pub(in crate::decode) fn prefix(&self, len: usize) -> (KvCache, Option<KvCache>) {
-        let draft = self.drafting.model.as_ref().and_then(|draft| {
+        let draft = self.drafter.model().and_then(|draft| {
             let (seen, cache) = draft.cache();
             let same = seen.iter().zip(self.prompt()).take_while(|(a, b)| a == b).count();
             (same > 0).then(|| cache.prefix(len.min(same)))
@@ -394,33 +323,26 @@ impl Session {
     /// Begins with known keys and values of its prompt. Works only before the first forward, and
     /// for fewer tokens than the prompt has.
     pub(in crate::decode) fn restore_prefix(&mut self, (target, draft): (KvCache, Option<KvCache>)) {
-        if self.cache.is_empty() && target.len() < self.prompt {
+        if self.cache.is_empty() && target.len() < self.output.prompt {
             self.stats.prompt_cached = target.len();
             self.cache = target;
-            if let (Some(model), Some(cache)) = (&mut self.drafting.model, draft) {
-                model.adopt(&self.history, cache);
+            if let (Some(model), Some(cache)) = (self.drafter.model_mut(), draft) {
+                model.adopt(&self.output.history, cache);
             }
         }
     }
 
     /// Emits new text and statistics.
     fn emit_events(&mut self, on_event: OnEvent) {
-        self.stream(false, on_event);
-        if self.reported_forwards < self.stats.forwards {
-            self.reported_forwards = self.stats.forwards;
-            if let Some(on_event) = on_event {
-                on_event(Event::Stats(&self.stats));
-            }
-        }
+        self.stream.emit(&self.output, &self.stats, on_event);
     }
 
     /// Returns a job for the masks that the next forward's verification needs; `None` without a
     /// constraint.
     pub(in crate::decode) fn mask_job(&self) -> Option<MaskJob> {
-        let draft = self.draft.as_ref()?;
-        let matcher = self.matcher.as_ref()?.fork();
-        let tokens = draft.proposals.iter().map(|p| p.token).collect();
-        Some(MaskJob { matcher, tokens, words: self.row.len() })
+        let Phase::AwaitTarget(draft) = &self.phase else { return None };
+        let matcher = draft.run.fork_matcher()?;
+        Some(MaskJob { matcher, rows: draft.run.len() + 1, words: self.row.len() })
     }
 
     /// Takes the result of the [`mask_job`](Self::mask_job) for the running forward.

@@ -1,25 +1,54 @@
 //! Verifies a draft and its branches against the logits of a forward; also scores tokens that were
 //! emitted without verification.
 
-use super::branches::Branch;
 use super::choice::TokenChoice;
-use super::{Ending, Session, SubmittedDraft, Verified};
+use super::{Ending, Session};
 use crate::decode::confidence::is_forced;
+use crate::decode::drafting::{DraftPosition, FinishedDraft};
+use crate::decode::logprob::TokenLogprob;
+use crate::decode::watch::{CutPoint, OutputWatch};
 use crate::error::Result;
 use crate::matcher::Matcher;
 use crate::vocab::TokenId;
+
+/// The result of a verification.
+#[derive(Default)]
+pub(super) struct Verified {
+    /// Tokens chosen by the target, in order.
+    pub tokens: Vec<TokenId>,
+    /// Their log-probabilities, if requested.
+    pub logprobs: Vec<Option<TokenLogprob>>,
+    /// True for those about whose bytes the constraint left a choice, if requested.
+    pub free: Vec<bool>,
+    /// The log-probability of the end token or stop token after them.
+    pub end_logprob: Option<TokenLogprob>,
+    /// The proposals of the draft that were chosen.
+    pub chosen: DraftPosition,
+    /// The reason if the output ends after the tokens.
+    pub ending: Option<Ending>,
+    /// The earlier position to which the output is cut back after the tokens.
+    pub cut: Option<CutPoint>,
+    /// The constraint and the watch after the tokens.
+    pub matcher: Option<Matcher>,
+    pub watch: Option<OutputWatch>,
+    /// JSON pointers of values that repeated themselves, and of strings that ended before their
+    /// limit.
+    pub guarded: Vec<String>,
+    pub shortened: Vec<String>,
+}
 
 impl Session {
     /// Verifies the logits of the last forward. The rows of `skipped` unverified tokens come first
     /// and count only in the statistics; the positions of the draft follow.
     pub(super) fn verify_rows(
         &mut self,
-        draft: &SubmittedDraft,
+        draft: &FinishedDraft,
         rows: &mut [Vec<f32>],
         skipped: usize,
     ) -> Result<Verified> {
         if let Some((matcher, _)) = self.unverified.take() {
-            let tokens = self.history[self.history.len() - skipped..].to_vec();
+            let history = &self.output.history;
+            let tokens = history[history.len() - skipped..].to_vec();
             self.log_survival += self.log_probability(matcher, &tokens, rows)?;
         }
         self.verify(draft, &mut rows[skipped..])
@@ -46,23 +75,22 @@ impl Session {
 
     /// Verifies position by position until the target disagrees with the draft or the output ends.
     /// Each position uses the mask, the history and the random number that it would have in plain
-    /// decoding.
-    fn verify(&mut self, draft: &SubmittedDraft, rows: &mut [Vec<f32>]) -> Result<Verified> {
-        let mut matcher = self.matcher.as_ref().map(Matcher::fork);
+    /// decoding. The draft has the constraint after each of its proposals.
+    fn verify(&mut self, draft: &FinishedDraft, rows: &mut [Vec<f32>]) -> Result<Verified> {
+        let output = &self.output;
+        let mut matcher = output.matcher.as_ref().map(Matcher::fork);
         let mut verified = Verified::default();
-        let mut watch = self.watch.clone();
-        let mut history = self.history.clone();
+        let mut watch = output.watch.clone();
+        let mut history = output.history.clone();
         // The end of the text, as far as a stop text may reach back.
-        let memory = self.stops.memory().max(self.thinking.as_ref().map_or(0, |t| t.end().len()));
-        let tail = self.text.len().saturating_sub(memory);
+        let memory = output.stops.memory().max(output.thinking.as_ref().map_or(0, |t| t.end().len()));
+        let tail = output.text.len().saturating_sub(memory);
         // The offset of the answer in that end.
-        let mut answer = self.answer.map(|at| at.saturating_sub(tail));
-        let mut text = self.text[tail..].to_vec();
-        // The row of the position to be verified.
-        let mut i = 0;
-        while let Some(logits) = rows.get_mut(i) {
+        let mut answer = output.answer.map(|at| at.saturating_sub(tail));
+        let mut text = output.text[tail..].to_vec();
+        while let Some(logits) = rows.get_mut(draft.row(verified.chosen)) {
             if let Some(matcher) = &mut matcher {
-                self.fill_row(matcher, (i, verified.branch.is_some()));
+                self.fill_row(matcher, verified.chosen);
             }
             let choice = self.choose(logits, matcher.as_ref(), watch.as_mut(), &history, &mut verified)?;
             let (token, logprob) = match choice {
@@ -72,24 +100,23 @@ impl Session {
                     break;
                 }
             };
-            let position = history.len() - self.prompt;
-            verified.ending = match token {
-                _ if self.vocab.eos().contains(&token) => Some(Ending::Model),
-                _ if answer.is_some() && self.stops.is_stop(token) => Some(Ending::Token(token)),
-                _ => None,
-            };
+            let position = history.len() - self.output.prompt;
+            verified.ending = self.ending_at(token, answer.is_some());
             if verified.ending.is_some() {
                 verified.end_logprob = logprob;
                 break;
             }
-            if self.free.is_some() {
-                let forced = matcher.as_mut().is_some_and(|m| is_forced(m, &self.vocab, token));
-                verified.free.push(!forced);
+            if self.output.reports.free.is_some() {
+                let vocab = &self.output.vocab;
+                verified.free.push(!matcher.as_mut().is_some_and(|m| is_forced(m, vocab, token)));
             }
+            let agreed = draft.after(verified.chosen, token);
             if let Some(matcher) = &mut matcher {
-                let mut next = matcher.fork();
-                next.accept_token(token)?;
-                if !self.can_end(&next, token, position + 1) {
+                let next = match agreed.and_then(|at| draft.matcher_at(at)) {
+                    Some(next) => next,
+                    None => accepted(matcher, token)?,
+                };
+                if !self.output.can_end(&next, token, position + 1) {
                     verified.ending = Some(Ending::Closed);
                     verified.free.truncate(verified.tokens.len());
                     break;
@@ -99,60 +126,54 @@ impl Session {
             history.push(token);
             verified.tokens.push(token);
             verified.logprobs.push(logprob);
-            let next = verified.agrees(draft, token);
-            let bytes = self.vocab.token_bytes(token);
+            let output = &self.output;
+            let bytes = output.vocab.token_bytes(token);
             text.extend_from_slice(bytes);
             if let Some(watch) = &mut watch {
                 watch.advance(bytes);
             }
             // The text is cut where the tokens become output.
-            let begins = || self.thinking.as_ref()?.answer_begins(&text, bytes.len());
+            let begins = || output.thinking.as_ref()?.answer_begins(&text, bytes.len());
             answer = answer.or_else(begins);
-            let over = position + 1 >= self.max_tokens
-                || self.thinking_budget_spent(&text, position + 1, answer.is_some())
-                || self.stops.find_in_answer(&text, answer, bytes.len()).is_some()
-                || matcher.as_ref().is_some_and(Matcher::is_terminated);
-            match next {
-                Some(row) if !over => i = row,
-                _ => break,
+            let Some(at) = agreed else { break };
+            verified.chosen = at;
+            if position + 1 >= output.max_tokens
+                || output.thinking_budget_spent(&text, position + 1, answer.is_some())
+                || output.stops.find_in_answer(&text, answer, bytes.len()).is_some()
+                || matcher.as_ref().is_some_and(Matcher::is_terminated)
+            {
+                break;
             }
         }
-        verified.watch = watch;
+        (verified.matcher, verified.watch) = (matcher, watch);
         Ok(verified)
     }
 
-    /// Fills `self.row` with the mask of the position of a forward row, from those filled in
-    /// advance if it is there.
-    fn fill_row(&mut self, matcher: &mut Matcher, (row, in_branch): (usize, bool)) {
+    /// Returns the ending if `token` ends the output.
+    fn ending_at(&self, token: TokenId, answering: bool) -> Option<Ending> {
+        match token {
+            _ if self.output.vocab.eos().contains(&token) => Some(Ending::Model),
+            _ if answering && self.output.stops.is_stop(token) => Some(Ending::Token(token)),
+            _ => None,
+        }
+    }
+
+    /// Fills `self.row` with the mask of a position, from those filled in advance if it is there.
+    fn fill_row(&mut self, matcher: &mut Matcher, at: DraftPosition) {
         let words = self.row.len();
-        match self.masks.get(row * words..(row + 1) * words).filter(|_| !in_branch) {
+        let ahead = self.masks.get(at.trunk * words..(at.trunk + 1) * words);
+        match ahead.filter(|_| at.branch.is_none()) {
             Some(ahead) => self.row.copy_from_slice(ahead),
             None => matcher.fill_bitmask(&mut self.row),
         }
     }
 }
 
-impl Verified {
-    /// Continues with the draft or a branch if one of them proposed `token` here; returns the row
-    /// after it.
-    fn agrees(&mut self, draft: &SubmittedDraft, token: TokenId) -> Option<usize> {
-        if let Some((number, matched)) = &mut self.branch {
-            let proposed = draft.branches[*number].proposals.get(*matched)?;
-            return (proposed.token == token).then(|| {
-                *matched += 1;
-                draft.row_of(*number, *matched)
-            });
-        }
-        if draft.proposals.get(self.matched).is_some_and(|p| p.token == token) {
-            self.matched += 1;
-            return Some(self.matched);
-        }
-        let goes_on =
-            |b: &Branch| b.after == self.matched && b.proposals.first().is_some_and(|p| p.token == token);
-        let number = draft.branches.iter().position(goes_on)?;
-        self.branch = Some((number, 1));
-        Some(draft.row_of(number, 1))
-    }
+/// Returns the constraint after a legal token.
+fn accepted(matcher: &Matcher, token: TokenId) -> Result<Matcher> {
+    let mut next = matcher.fork();
+    next.accept_token(token)?;
+    Ok(next)
 }
 
 /// Iterates over the logits of legal tokens.

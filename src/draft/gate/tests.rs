@@ -3,8 +3,9 @@
 use super::super::acceptance::OutputRegion;
 use super::*;
 
-const PLACE: ProposalContext = ProposalContext { class: OutputRegion::Structure, confidence: 1, key: 0 };
-const FORCED: Proposal = Proposal { token: 1, source: Source::Forced, state: PLACE };
+const PLACE: ProposalContext = ProposalContext { class: OutputRegion::Structure, key: 0 };
+const INSIDE: ProposalKind = ProposalKind::Forced(ForcedKind::Inside);
+const FORCED: Proposal = Proposal { token: 1, kind: INSIDE, context: PLACE };
 
 fn table(row: f64) -> CostTable {
     CostTable::from_points([(1, 1.0), (33, 1.0 + 32.0 * row)])
@@ -15,7 +16,7 @@ fn gate(row: f64, accepted: usize, of: usize) -> Gate {
     let mut gate = Gate::new(&table(row), Some(&table(0.0)), 24, AcceptanceRates::default());
     gate.verify_ms = 0.0;
     for i in 0..400 {
-        gate.estimates.learn((Source::Forced, PLACE, i % of < accepted));
+        gate.estimates.learn((INSIDE, PLACE, i % of < accepted));
     }
     gate
 }
@@ -26,7 +27,7 @@ fn the_number_taken_is_the_best_of_all() {
         for (accepted, of) in [(1, 1), (9, 10), (2, 3), (1, 2), (1, 8), (0, 1)] {
             let mut gate = gate(row, accepted, of);
             let worth = gate.begin(64);
-            let rate = gate.estimates.rate(Source::Forced, PLACE);
+            let rate = gate.estimates.rate(INSIDE, PLACE);
             let ratio = |n: i32| {
                 let tokens: f64 = (0..=n).map(|i| rate.powi(i)).sum();
                 tokens / (1.0 + f64::from(n) * row)
@@ -66,7 +67,8 @@ fn branches_are_reached_where_the_trunk_is_wrong_and_weighed_like_other_rows() {
         // Verification ends after exactly one number of proposals.
         let all: f64 = (0..=trunk.len()).map(|after| gate.reaches(&trunk, after)).sum();
         assert!((all - 1.0).abs() < 1e-9, "{all}");
-        let branch = [Proposal { source: Source::Branch, ..FORCED }, FORCED, FORCED];
+        let reason = BranchKind::RunnerUp;
+        let branch = [Proposal { kind: ProposalKind::Branch(reason), ..FORCED }, FORCED, FORCED];
         for after in 0..=trunk.len() {
             let ratio = |n: usize| {
                 let mut with = worth;
@@ -77,7 +79,7 @@ fn branches_are_reached_where_the_trunk_is_wrong_and_weighed_like_other_rows() {
             let taken = gate.takes_branch(&worth, &trunk, after, &branch);
             let most = (0..=branch.len()).map(ratio).fold(0.0, f64::max);
             assert!(ratio(taken) >= most * (1.0 - 1e-9), "{taken} behind {after}, rate {accepted}/{of}");
-            if !gate.may_branch(&worth, gate.reaches(&trunk, after), PLACE) {
+            if !gate.may_branch(&worth, gate.reaches(&trunk, after), (reason, PLACE)) {
                 assert_eq!(taken, 0, "behind {after}, rate {accepted}/{of}");
             }
         }
@@ -165,7 +167,7 @@ fn a_draft_model_measured_too_slow_is_asked_in_time() {
 fn rows_that_are_dear_are_tried_now_and_then_and_no_more() {
     for (row, accepted, of) in [(1.0, 9, 10), (0.5, 1, 3), (0.3, 1, 5), (0.1, 1, 20)] {
         let mut gate = Gate::new(&measured(row), None, 8, AcceptanceRates::default());
-        (0..400).for_each(|i| gate.estimates.learn((Source::Forced, PLACE, i % of < accepted)));
+        (0..400).for_each(|i| gate.estimates.learn((INSIDE, PLACE, i % of < accepted)));
         let (rows, each) = drafted(&mut gate, &measured(row), 4000, (accepted, of));
         println!("row {row}, {accepted} of {of}: {} rows tried, {each}", rows.iter().sum::<usize>());
         // Without any draft a token costs one forward.
@@ -181,28 +183,27 @@ fn copies_that_are_not_looked_for_would_not_be_taken() {
         let mut gate =
             Gate::new(&table(random.below(110) as f64 / 100.0), None, 12, AcceptanceRates::default());
         gate.verify_ms = 0.0;
-        let state = |class, grade| ProposalContext { class, confidence: grade, key: 3 };
+        let of = |kind, class| Proposal { token: 1, kind, context: ProposalContext { class, key: 3 } };
+        let copy_kinds = [CopyKind::AfterLabel, CopyKind::First, CopyKind::Further];
+        let [label, first, further] = copy_kinds.map(ProposalKind::Lookup);
         for class in [OutputRegion::Opening, OutputRegion::String, OutputRegion::Structure] {
-            for (source, grade) in
-                [(Source::Lookup, 0), (Source::Lookup, 1), (Source::Lookup, 2), (Source::Forced, 1)]
-            {
+            for kind in [label, first, further, INSIDE] {
                 let accepted = random.below(11);
-                (0..40).for_each(|_| {
-                    gate.estimates.learn((source, state(class, grade), random.below(10) < accepted))
-                });
+                let context = of(kind, class).context;
+                (0..40).for_each(|_| gate.estimates.learn((kind, context, random.below(10) < accepted)));
             }
             let mut worth = gate.begin(64);
             for _ in 0..random.below(4) {
                 gate.add(&mut worth, &FORCED);
             }
-            let first = u8::from(class != OutputRegion::Opening);
-            let mut copy = vec![Proposal { token: 1, source: Source::Lookup, state: state(class, first) }];
+            let begin = if class == OutputRegion::Opening { label } else { first };
+            let mut copy = vec![of(begin, class)];
             copy.extend((0..random.below(12)).map(|i| match i < 5 {
-                true => Proposal { token: 1, source: Source::Lookup, state: state(class, 2) },
-                false => Proposal { token: 1, source: Source::Forced, state: state(class, 1) },
+                true => of(further, class),
+                false => of(INSIDE, class),
             }));
             let taken = gate.accepted_rows(&worth, &copy);
-            match gate.may_lookup(&worth, state(class, 0)) {
+            match gate.may_lookup(&worth, of(first, class).context) {
                 true => some += usize::from(taken > 0),
                 false => {
                     assert_eq!(taken, 0);

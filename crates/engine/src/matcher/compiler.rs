@@ -375,6 +375,12 @@ impl CompiledGrammar {
         all
     }
 
+    /// Returns the number of tokens that matchers of this grammar have stepped over so far, accepted
+    /// or not: a measure of work. Tables that were replaced no longer count.
+    pub fn tokens_stepped(&self) -> u64 {
+        self.0.replicas.all().iter().map(|replica| replica.lock().steps()).sum()
+    }
+
     pub(super) fn replicas(&self) -> &Replicas {
         &self.0.replicas
     }

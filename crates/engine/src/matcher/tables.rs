@@ -54,6 +54,8 @@ pub(super) struct GrammarTables {
     /// Forced runs: the bytes and the configuration after them.
     forced: FxHashMap<ConfigId, ForcedRun>,
     forced_bytes: usize,
+    /// Number of token transitions asked for.
+    steps: u64,
     /// Bytes beyond which the replica is retired.
     limit: usize,
     full: bool,
@@ -103,6 +105,7 @@ impl GrammarTables {
             accepted: FxHashMap::default(),
             forced: FxHashMap::default(),
             forced_bytes: 0,
+            steps: 0,
             limit,
             full: false,
         }
@@ -110,6 +113,7 @@ impl GrammarTables {
 
     /// Returns the configuration after a token with these bytes.
     pub(super) fn step_token(&mut self, config: ConfigId, token: TokenId, bytes: &[u8]) -> ConfigId {
+        self.steps += 1;
         if let Some(&known) = self.accepted.get(&(config, token)) {
             return known;
         }
@@ -124,6 +128,11 @@ impl GrammarTables {
         self.accepted.insert((config, token), to);
         self.note_size();
         to
+    }
+
+    /// Returns the number of token transitions asked for.
+    pub(super) fn steps(&self) -> u64 {
+        self.steps
     }
 
     /// Checks whether the tables exceed their limit.
@@ -275,6 +284,7 @@ impl GrammarTables {
 
     /// Moves a generation to these tables by accepting its tokens again.
     fn replay(&mut self, vocab: &Vocabulary, history: &History) -> Option<History> {
+        let steps = self.steps;
         let mut config = self.initial();
         let mut here = History::new(config);
         for token in history.tokens() {
@@ -284,6 +294,8 @@ impl GrammarTables {
             }
             here.push(token, config);
         }
+        // Moving is no step of the generation.
+        self.steps = steps;
         // Without a larger limit, a generation that fills the tables alone would be moved again and
         // again.
         self.limit = self.limit.max(2 * self.bytes());

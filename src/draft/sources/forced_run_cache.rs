@@ -10,9 +10,8 @@
 //!
 //! For each draft a comparison with the text written since the run was computed.
 
-use super::TokenId;
 use crate::matcher::{ForcedPrefix, Matcher};
-use crate::vocab::Vocabulary;
+use crate::vocab::{TokenId, Vocabulary};
 
 /// Number of drafts that one computation provides for.
 const DRAFTS_PER_LOOKAHEAD: usize = 8;

@@ -9,7 +9,9 @@
 use std::sync::Arc;
 
 use super::draft_vocab::shortlist;
-use super::{Proposal, ProposalContext, Source};
+use super::{ModelKind, ProposalKind};
+use crate::draft::acceptance::ProposalContext;
+use crate::draft::proposal::{DraftRun, Proposal};
 use crate::error::{ErrorKind, Result};
 use crate::matcher::Matcher;
 use crate::model::{KvCache, Model, Segment};
@@ -24,8 +26,8 @@ pub struct RunnerUp {
     pub matcher: Matcher,
     /// The next most probable token.
     pub token: TokenId,
-    /// Confidence of the proposal, from its lead over this token.
-    pub lead: u8,
+    /// The lead of the proposal over this token.
+    pub lead: ModelKind,
 }
 
 /// A draft model with its KV cache.
@@ -165,31 +167,30 @@ impl DraftModel {
         }
     }
 
-    /// Takes the logits of the segment and adds proposals to `draft`, whose end is the position of
-    /// `matcher`.
+    /// Takes the logits of the segment and returns the proposals after the position of `matcher`;
+    /// `None` if a part of the input still has to run.
     ///
-    /// Adds none where the model would end the output. `place` is the context of the proposals. For
-    /// those with a confidence below `sure`, `seconds` receives the second choice. Returns false if
-    /// a part of the input still has to run.
+    /// There are none where the model would end the output. `context` is that of the proposals. For
+    /// those with a lead below `sure`, `seconds` receives the second choice.
     ///
     /// # Errors
     /// Returns an error if the logits are not usable.
     pub fn judge(
         &mut self,
         rows: &[Vec<f32>],
-        matcher: &mut Matcher,
-        candidates: &[Proposal],
-        place: ProposalContext,
-        draft: &mut Vec<Proposal>,
-        (seconds, sure): (&mut Vec<RunnerUp>, u8),
-    ) -> Result<bool> {
+        mut matcher: Matcher,
+        candidates: &DraftRun,
+        context: ProposalContext,
+        (seconds, sure): (&mut Vec<RunnerUp>, ModelKind),
+    ) -> Result<Option<DraftRun>> {
         self.forwards += 1;
         self.seen.extend(self.input.drain(..self.running));
         self.first = self.first.saturating_sub(self.running);
         if rows.is_empty() {
-            return Ok(false);
+            return Ok(None);
         }
         self.row.resize(matcher.vocabulary().bitmask_words(), 0);
+        let mut proposals = Vec::new();
         for (i, logits) in rows.iter().enumerate() {
             if matcher.is_terminated() {
                 break;
@@ -200,28 +201,32 @@ impl DraftModel {
                 Err(e) if e.kind() == ErrorKind::IllegalToken => break,
                 leading => leading?,
             };
-            let grade = confidence_of_lead(lead);
-            let doubted = second.filter(|_| grade < sure).map(|second| (matcher.fork(), second));
-            if matcher.vocabulary().eos().contains(&token) || matcher.accept_token(token).is_err() {
-                break;
+            let lead = ModelKind::of_lead(lead);
+            let agreed = candidates.proposals().get(i).filter(|c| c.token == token);
+            let next = match agreed {
+                Some(_) => candidates.matcher_after(i + 1),
+                None => after(&matcher, token),
+            };
+            let Some(next) = next else { break };
+            if let Some(token) = second.filter(|_| lead < sure) {
+                seconds.push(RunnerUp { of: i, matcher, token, lead });
             }
-            if let Some((matcher, token)) = doubted {
-                seconds.push(RunnerUp { of: draft.len(), matcher, token, lead: grade });
-            }
-            match candidates.get(i).filter(|c| c.token == token) {
-                Some(agreed) => draft.push(agreed.read()),
+            matcher = next;
+            match agreed {
+                Some(agreed) => proposals.push(agreed.read()),
                 None => {
-                    let state = ProposalContext { confidence: grade, ..place };
-                    draft.push(Proposal { token, source: Source::Model, state });
+                    proposals.push(Proposal { token, kind: ProposalKind::Model(lead), context });
                     break;
                 }
             }
         }
-        Ok(true)
+        Ok(Some(DraftRun::reached(proposals, matcher)))
     }
 }
 
-/// Returns the confidence for a lead of the most probable token over the next one, in nats.
-fn confidence_of_lead(lead: f32) -> u8 {
-    [0.5, 1.5, 3.0, 6.0].iter().filter(|bound| lead >= **bound).count() as u8
+/// Returns the constraint after `token`, if it is legal and does not end the output.
+fn after(matcher: &Matcher, token: TokenId) -> Option<Matcher> {
+    let mut next = matcher.fork();
+    let ends = matcher.vocabulary().eos().contains(&token);
+    (!ends && next.accept_token(token).is_ok()).then_some(next)
 }

@@ -23,16 +23,12 @@ use std::hash::{Hash, Hasher};
 
 use rustc_hash::FxHashMap;
 
-use super::{Proposal, ProposalContext, Source};
+use super::{DraftSource, ForcedKind, ProposalKind};
+use crate::draft::proposal::Proposal;
 use crate::vocab::{TokenId, Trie, Vocabulary};
 
 /// Number of entries of one generation of the memory.
 const GENERATION_CAPACITY: usize = 1 << 14;
-
-/// Confidence of a proposal that the target chose in the same context.
-pub const CHOSEN: u8 = 3;
-/// Confidence of a proposal that the target chose in a similar context.
-pub(super) const CHOSEN_ELSEWHERE: u8 = 4;
 
 /// The tokens chosen, by the tokens before them and the longest token that was possible.
 #[derive(Debug, Default)]
@@ -71,10 +67,11 @@ impl TokenizationMemory {
         }
     }
 
-    /// Returns the token chosen after `before` where `longest` was possible, with its confidence.
-    fn chosen(&self, before: &[TokenId], longest: TokenId) -> Option<(TokenId, u8)> {
-        let grades = [CHOSEN, CHOSEN_ELSEWHERE, CHOSEN_ELSEWHERE];
-        keys(before, longest).iter().zip(grades).find_map(|(key, grade)| Some((self.get(key)?, grade)))
+    /// Returns the token chosen after `before` where `longest` was possible, and whether it was in
+    /// the same context.
+    fn chosen(&self, before: &[TokenId], longest: TokenId) -> Option<(TokenId, ForcedKind)> {
+        let kinds = [ForcedKind::Chosen, ForcedKind::ChosenElsewhere, ForcedKind::ChosenElsewhere];
+        keys(before, longest).iter().zip(kinds).find_map(|(key, kind)| Some((self.get(key)?, kind)))
     }
 
     /// Number of tokens before a run that may influence its tokenisation.
@@ -97,18 +94,13 @@ impl TokenizationMemory {
                 begins += vocab.token_bytes(run[next].token).len();
                 next += 1;
             }
-            let state = run[next.min(run.len() - 1)].state;
-            let of = |token, grade| Proposal {
-                token,
-                source: Source::Forced,
-                state: ProposalContext { confidence: grade, ..state },
-            };
+            let proposed = run[next.min(run.len() - 1)];
             let fits = |token: TokenId| text[at..].starts_with(vocab.token_bytes(token));
             let proposal = match self.chosen(&before, longest).filter(|chosen| fits(chosen.0)) {
-                Some((token, grade)) => of(token, grade),
+                Some((token, kind)) => Proposal { token, kind: ProposalKind::Forced(kind), ..proposed },
                 None if begins == at => run[next],
                 None => match trie.longest_prefix(&text[at..begins]) {
-                    Some((token, _)) => of(token, state.confidence),
+                    Some((token, _)) => Proposal { token, ..proposed },
                     // Only where a vocabulary lacks a byte.
                     None => break,
                 },
@@ -147,10 +139,10 @@ impl TokenizationMemory {
             }
         };
         let mut at = 0;
-        for run in proposals.chunk_by(|a, b| a.source == b.source) {
+        for run in proposals.chunk_by(|a, b| a.source() == b.source()) {
             let first = at;
             at += run.len();
-            if run[0].source != Source::Forced {
+            if run[0].source() != DraftSource::Forced {
                 continue;
             }
             let mut text = text(vocab, run);
@@ -158,7 +150,7 @@ impl TokenizationMemory {
             let mut text = &text[..];
             for (i, proposal) in (first..).zip(run) {
                 // Known choices that proved right stay unchanged.
-                if i >= matched || proposal.state.confidence != CHOSEN {
+                if i >= matched || proposal.kind != ProposalKind::Forced(ForcedKind::Chosen) {
                     note(i, text);
                 }
                 text = &text[vocab.token_bytes(proposal.token).len()..];
@@ -199,6 +191,7 @@ fn text(vocab: &Vocabulary, run: &[Proposal]) -> Vec<u8> {
 mod tests {
     use super::super::draft_vocab::tests::vocabulary;
     use super::*;
+    use crate::draft::acceptance::ProposalContext;
     use ffwd_testkit::random::Random;
     use proptest::prelude::*;
 
@@ -219,10 +212,8 @@ mod tests {
     }
 
     fn proposals(tokens: &[TokenId]) -> Vec<Proposal> {
-        tokens
-            .iter()
-            .map(|&token| Proposal { token, source: Source::Forced, state: ProposalContext::FREE })
-            .collect()
+        let kind = ProposalKind::Forced(ForcedKind::First);
+        tokens.iter().map(|&token| Proposal { token, kind, context: ProposalContext::FREE }).collect()
     }
 
     /// Returns the tokenizer's tokenisation: by three letters.

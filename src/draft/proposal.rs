@@ -1,0 +1,147 @@
+//! Proposals, and runs of them that the constraint allows.
+//!
+//! A run keeps the constraint's state after its last token. The states in between come from it by
+//! rolling back, so each token is accepted once: when it is proposed. Whoever needs the state at a
+//! position of the draft later (masks, verification, the output itself) takes it from the run.
+//!
+//! # Cost
+//!
+//! Accepting each proposal once. A state in between costs a fork of the matcher.
+
+use super::acceptance::ProposalContext;
+use super::sources::{DraftSource, ProposalKind};
+use crate::matcher::Matcher;
+use crate::vocab::TokenId;
+
+/// One proposed token.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Proposal {
+    /// The token.
+    pub token: TokenId,
+    /// The source that proposed it, and the source's kind of it.
+    pub kind: ProposalKind,
+    /// Its position in the output.
+    pub context: ProposalContext,
+}
+
+impl Proposal {
+    /// Returns the source that proposed it.
+    pub fn source(&self) -> DraftSource {
+        self.kind.source()
+    }
+
+    /// Returns the proposal marked as read by the draft model, which would have chosen the same
+    /// token.
+    pub(super) fn read(self) -> Self {
+        Proposal { kind: self.kind.read(), ..self }
+    }
+}
+
+/// Consecutive proposals that are legal one after the other.
+#[derive(Debug, Default)]
+pub struct DraftRun {
+    proposals: Vec<Proposal>,
+    /// The constraint after the last of them; `None` without a constraint.
+    matcher: Option<Matcher>,
+}
+
+impl DraftRun {
+    /// Returns an empty run at the position of `matcher`.
+    pub fn new(matcher: Option<Matcher>) -> Self {
+        DraftRun { proposals: Vec::new(), matcher }
+    }
+
+    /// Returns the legal prefix of `proposals` from the position of `matcher`, at most `room` of
+    /// them. Without a matcher every token except end tokens is legal; end tokens are then unknown,
+    /// so none is proposed.
+    pub fn legal(
+        matcher: Option<Matcher>,
+        proposals: impl IntoIterator<Item = Proposal>,
+        room: usize,
+    ) -> Self {
+        let mut run = DraftRun::new(matcher);
+        run.extend_legal(proposals, room);
+        run
+    }
+
+    /// Appends the legal prefix of `proposals`, up to `room` proposals in all.
+    pub fn extend_legal(&mut self, proposals: impl IntoIterator<Item = Proposal>, room: usize) {
+        for proposal in proposals {
+            if self.len() >= room {
+                break;
+            }
+            if let Some(matcher) = &mut self.matcher {
+                let ends = matcher.vocabulary().eos().contains(&proposal.token);
+                if ends || matcher.is_terminated() || matcher.accept_token(proposal.token).is_err() {
+                    break;
+                }
+            }
+            self.proposals.push(proposal);
+        }
+    }
+
+    /// Returns a run of `proposals` that lead to `matcher`.
+    pub(super) fn reached(proposals: Vec<Proposal>, matcher: Matcher) -> Self {
+        DraftRun { proposals, matcher: Some(matcher) }
+    }
+
+    /// Appends a run that begins where this one ends.
+    pub fn append(&mut self, run: DraftRun) {
+        if run.is_empty() {
+            return;
+        }
+        self.proposals.extend(run.proposals);
+        self.matcher = run.matcher;
+    }
+
+    /// Keeps the first `len` proposals.
+    pub fn truncate(&mut self, len: usize) {
+        let gone = self.len().saturating_sub(len);
+        self.proposals.truncate(len);
+        if let Some(matcher) = self.matcher.as_mut().filter(|_| gone > 0) {
+            matcher.rollback(gone);
+        }
+    }
+
+    /// Returns the number of proposals.
+    pub fn len(&self) -> usize {
+        self.proposals.len()
+    }
+
+    /// Returns true if there are no proposals.
+    pub fn is_empty(&self) -> bool {
+        self.proposals.is_empty()
+    }
+
+    /// Returns the proposals.
+    pub fn proposals(&self) -> &[Proposal] {
+        &self.proposals
+    }
+
+    /// Returns the tokens.
+    pub fn tokens(&self) -> impl Iterator<Item = TokenId> + '_ {
+        self.proposals.iter().map(|proposal| proposal.token)
+    }
+
+    /// Returns the constraint after the last proposal.
+    pub fn matcher(&self) -> Option<&Matcher> {
+        self.matcher.as_ref()
+    }
+
+    /// The same, for questions that build masks.
+    pub fn matcher_mut(&mut self) -> Option<&mut Matcher> {
+        self.matcher.as_mut()
+    }
+
+    /// Returns the constraint after the first `count` proposals; accepts no token.
+    pub fn matcher_after(&self, count: usize) -> Option<Matcher> {
+        let mut matcher = self.matcher.as_ref()?.fork();
+        matcher.rollback(self.len().saturating_sub(count));
+        Some(matcher)
+    }
+
+    /// Returns the constraint after the last proposal, as a fork.
+    pub fn fork_matcher(&self) -> Option<Matcher> {
+        self.matcher.as_ref().map(Matcher::fork)
+    }
+}
