@@ -20,8 +20,4 @@ pub use acceptance::{AcceptanceRates, OutputRegion, ProposalContext};
 pub use gate::{Gate, RoundEstimate};
 pub use gate_report::{GateLine, GateReport};
 pub use proposal::{DraftRun, Proposal};
-pub use sources::{
-    BranchKind, CopyKind, CopySpan, DraftModel, DraftSource, ForcedKind, ForcedRunCache, ModelKind,
-    PromptLookup, ProposalKind, RunnerUp,
-};
-pub(crate) use sources::{TokenizationMemory, always_listed, open_string};
+pub use sources::*;

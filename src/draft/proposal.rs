@@ -145,3 +145,88 @@ impl DraftRun {
         self.matcher.as_ref().map(Matcher::fork)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use ffwd_testkit::random::Random;
+    use ffwd_testkit::vocab::{Setting, row};
+
+    use super::super::sources::{ForcedKind, ModelKind};
+    use super::*;
+    use crate::Constraint;
+
+    const FORCED: ProposalKind = ProposalKind::Forced(ForcedKind::Inside);
+
+    fn proposal(token: TokenId, kind: ProposalKind) -> Proposal {
+        Proposal { token, kind, context: ProposalContext::FREE }
+    }
+
+    /// The legal tokens after the first `count` of some tokens, by accepting each of them.
+    fn naive(start: &Matcher, tokens: &[TokenId], count: usize) -> BTreeSet<TokenId> {
+        let mut matcher = start.fork();
+        tokens[..count].iter().for_each(|&token| matcher.accept_token(token).unwrap());
+        row(&mut matcher)
+    }
+
+    /// Runs that are truncated, appended and extended at random, against matchers that accept each
+    /// token. Outputs reach beyond the blocks of a matcher's history.
+    #[test]
+    fn states_in_between_are_those_of_accepting_each_token() {
+        let mut random = Random::new(11);
+        let setting = Setting::new(3, 200, &[]);
+        let list =
+            Constraint::regex(r#"\[("[a-z ]{1,9}"|[0-9]{1,4}|true)(,("[a-z ]{1,9}"|[0-9]{1,4}|true))*\]"#);
+        let grammar = setting.compiler.compile(&list.unwrap()).unwrap();
+        let mut compared = 0;
+        for _ in 0..40 {
+            let mut start = grammar.matcher();
+            for _ in 0..random.below(150) {
+                let legal: Vec<TokenId> = row(&mut start).into_iter().collect();
+                let next = legal[random.below(legal.len())];
+                if setting.words.eos.contains(&next) {
+                    break;
+                }
+                start.accept_token(next).unwrap();
+            }
+            let mut run = DraftRun::new(Some(start.fork()));
+            for _ in 0..8 {
+                let mut more = DraftRun::new(run.fork_matcher());
+                for _ in 0..random.below(6) {
+                    let legal: Vec<TokenId> = more.matcher_mut().map(row).unwrap().into_iter().collect();
+                    let next = legal[random.below(legal.len())];
+                    more.extend_legal([proposal(next, FORCED)], usize::MAX);
+                }
+                more.truncate(random.below(7));
+                run.append(more);
+                run.truncate(random.below(40));
+            }
+            let tokens: Vec<TokenId> = run.tokens().collect();
+            for count in 0..=tokens.len() {
+                let mut matcher = run.matcher_after(count).unwrap();
+                assert_eq!(row(&mut matcher), naive(&start, &tokens, count));
+                compared += 1;
+            }
+            assert_eq!(row(run.matcher_mut().unwrap()), naive(&start, &tokens, tokens.len()));
+        }
+        assert!(compared > 200, "{compared}");
+    }
+
+    #[test]
+    fn a_run_ends_in_front_of_what_is_not_legal() {
+        let setting = Setting::new(3, 20, &[]);
+        let grammar = setting.compiler.compile(&Constraint::regex("ab+").unwrap()).unwrap();
+        let kind = ProposalKind::Model(ModelKind::LeadFrom6);
+        let run = |text: &[u8], room| {
+            let tokens = text.iter().map(|&byte| proposal(setting.words.byte(byte), kind));
+            DraftRun::legal(Some(grammar.matcher()), tokens, room)
+        };
+        assert_eq!((run(b"abba", 9).len(), run(b"abba", 2).len(), run(b"ba", 9).len()), (3, 2, 0));
+        let ends = [setting.words.byte(b'a'), setting.words.byte(b'b'), setting.words.eos[0]];
+        let ends = ends.map(|token| proposal(token, FORCED));
+        assert_eq!(DraftRun::legal(Some(grammar.matcher()), ends, 9).proposals(), &ends[..2]);
+        assert_eq!(DraftRun::legal(None, ends, 9).proposals(), ends, "end tokens are unknown");
+        assert_eq!(ends[0].read(), ends[0], "only copies are read");
+    }
+}
