@@ -1,9 +1,9 @@
 //! The sources of proposals: one table with everything that depends on the source alone.
 //!
 //! Each source has its own kinds of proposals, a type of their own. Acceptance rates are kept by
-//! kind. The gate, its report and the statistics go over [`DraftSource::ALL`]. A new source is a row
-//! of the table and the list of its kinds; the places that treat sources differently match on them
-//! without a default.
+//! kind. The gate, its report and the statistics go over [`DraftSource::ALL`]. A new source is an
+//! entry of the table and the list of its kinds; the places that treat sources differently match on
+//! them without a default.
 //!
 //! # Alternatives considered
 //!
