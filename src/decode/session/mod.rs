@@ -85,7 +85,8 @@ pub(super) struct Session {
     log_survival: f64,
 }
 
-/// The phase of a generation.
+/// The phase of a generation. A session has one, so its size does not matter.
+#[allow(clippy::large_enum_variant)]
 enum Phase {
     /// Between two rounds.
     Idle,
