@@ -2,7 +2,7 @@
 //!
 //! That depends on which sibling schemas hold, so it is computed as *alternatives*: lists of terms
 //! with the set that is evaluated if they hold. An alternative need not state which schemas do not
-//! hold: a smaller evaluated set only requires more.
+//! hold. A smaller evaluated set only requires more, so the union over the alternatives is exact.
 //!
 //! # Cost
 //!

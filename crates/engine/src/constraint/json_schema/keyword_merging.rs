@@ -1,5 +1,9 @@
 //! Merging of the keywords that only restrict, or that add one choice: each reads the context and
 //! changes one shape.
+//!
+//! # Cost
+//!
+//! One look at the value of the keyword.
 
 use std::rc::Rc;
 

@@ -1,15 +1,12 @@
-//! `unevaluatedProperties`, `unevaluatedItems`, and the properties and items that others evaluate.
+//! Merging of `unevaluatedProperties` and `unevaluatedItems`.
 //!
-//! That depends on which sibling schemas hold, so it is computed as *alternatives*: lists of terms
-//! with the set that is evaluated if they hold. An alternative need not state which schemas do not
-//! hold. A smaller evaluated set only requires more, so the union over the alternatives is exact:
-//! an instance is in it through the alternative of all schemas that do hold. Negations are
-//! therefore only needed if the keyword itself is negated.
+//! What the other keywords evaluate comes as alternatives (`evaluated`). An instance is in their
+//! union through the alternative of all schemas that do hold. Negations are therefore only needed if
+//! the keyword itself is negated.
 //!
 //! # Cost
 //!
-//! Alternatives that another one makes superfluous are dropped; at most [`MAX_ALTERNATIVES`] are
-//! left.
+//! The number of alternatives.
 //!
 //! # Alternatives considered
 //!
