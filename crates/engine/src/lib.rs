@@ -46,6 +46,8 @@ pub mod constraint;
 mod decimal;
 mod edit_distance;
 pub mod error;
+#[cfg(test)]
+mod fault;
 pub mod json_escape;
 mod machine;
 mod mask;

@@ -434,6 +434,8 @@ impl LazyDfa {
         }
         self.busy.push(!calls.is_empty() || set.contains(&ACCEPT));
         self.calling.push(!calls.is_empty());
+        #[cfg(test)]
+        crate::fault::pass(crate::fault::Point::State);
         self.own.tables.push(if scans { Table::Unknown } else { self.table(DEAD_STATE).clone() });
         self.heap += spilled(&set) + spilled(&calls);
         self.own.list.push(DState { accept: set.contains(&ACCEPT), set, calls, scans, flags });

@@ -7,33 +7,53 @@
 //!
 //! # Files
 //!
-//! Compilation:
+//! A file uses those above it in these lists, with two wings at the side.
+//!
+//! Data of a program:
 //!
 //! - `nfa`: automaton states, and the arena that all rules share.
-//! - `lower`: [`Program`], and the lowering of JSON values to rules.
-//! - `lower_regular`: the lowering of regular nodes to states.
-//! - `scalars`: strings and numbers, and the lengths of their texts.
-//! - `literals`: sets of literals as tries of states.
-//! - `properties/lower`: the lowering of objects and of arrays of unique scalars.
-//! - `intern`: equal nodes of the representation become one.
-//! - `alphabet`: the bytes that a vocabulary can write.
 //! - `register`: counters, property tables and other data that a rule carries.
+//! - `lazy_dfa`: lazy subset construction.
+//! - `program`: [`Program`], and the rules and registers of every base.
+//!
+//! Compilation:
+//!
+//! - `alphabet`: the bytes that a vocabulary can write.
+//! - `intern`: equal nodes of the representation become one.
+//! - `lower_regular`: the lowering of regular nodes to states.
+//! - `literals`: sets of literals as tries of states.
+//! - `scalars`: strings and numbers, and the lengths of their texts.
 //! - `liveness`: removes the states that cannot reach the end of their rule; `liveness/fast_path`:
 //!   the usual case, in which all are live.
-//! - `left_recursion`: refuses left recursion.
+//! - `builder`: rules under construction, and those that are still to be built.
+//! - `lower`: the lowering of JSON values to rules.
+//! - `left_recursion`: refuses left recursion. `tool_check`: tools whose schemas allow nothing.
+//! - `compile`: from a constraint to a checked program.
 //!
 //! Run time:
 //!
-//! - `configuration`: [`Machine`], threads, stacks and configurations; `configuration/new`: its
-//!   construction and memory.
-//! - `lazy_dfa`: lazy subset construction.
-//! - `properties/seen_names`: interned sets of the names that an object has.
-//! - `properties/guards`: guards of objects, and names that must be new.
-//! - `unique_items`: arrays whose items differ as values. `value` has the values, `extensible`
-//!   checks whether a new item can come, `unbounded` finds states where no check is needed, and
-//!   `feasible` is the check at compile time.
+//! - `thread`: local states, frames and threads.
+//! - `automaton`: the automaton of a program with the deterministic states met so far.
+//! - `local`: moves inside one rule, registers included.
+//! - `stack`: stacks of return frames.
+//! - `closure`: steps of threads, with the calls and returns that follow a byte.
+//! - `configuration`: [`Machine`] and its interned configurations.
 //! - `shortest`: the shortest text to the end of the output; `shortest/lower_bound`: the lower
 //!   bounds that guide it.
+//!
+//! The wing `properties`, for objects and arrays of unique scalars:
+//!
+//! - `seen_names`: interned sets of the names that an object has.
+//! - `memory`: what a rule must remember. `lower`: the lowering of objects.
+//! - `guards`: guards of objects at run time, and names that must be new.
+//!
+//! The wing `unique_items`, for arrays whose items differ as values:
+//!
+//! - `value`: the values. `matching`: whether different ones can fill all positions.
+//! - `unbounded`: states where no check is needed.
+//! - `unique_items`: the items so far, and repeated ones.
+//! - `extensible`: whether a new item can come.
+//! - `feasible`: the check at compile time. It runs a machine of its own, so it is above both.
 //!
 //! # Cost
 //!
@@ -46,24 +66,37 @@
 //! the machine is deterministic except where the constraint is ambiguous.
 
 mod alphabet;
-pub mod configuration;
+mod automaton;
+mod builder;
+mod closure;
+mod compile;
+mod configuration;
 mod intern;
-pub mod lazy_dfa;
+mod lazy_dfa;
 mod left_recursion;
 mod literals;
 mod liveness;
+mod local;
 mod lower;
 mod lower_regular;
-pub mod nfa;
+mod nfa;
+mod program;
 mod properties;
-pub mod register;
+mod register;
 mod scalars;
 mod shortest;
+mod stack;
+mod thread;
 mod tool_check;
 mod unique_items;
 
-pub use configuration::{
-    ConfigId, DEAD_CONFIG, LocalState, Machine, ROOT_STACK, StackId, StepResult, Thread, UNKNOWN_STACK,
-};
-pub use lower::Program;
+pub use automaton::Automaton;
+pub use closure::{StackMachine, StepResult};
+pub use configuration::{ConfigId, DEAD_CONFIG, Machine};
+pub use local::LocalMachine;
+pub use program::Program;
+pub use properties::seen_names::TRIED;
+pub use shortest::shortest_text;
+pub use thread::{LocalState, ROOT_STACK, StackId, Thread, UNKNOWN_STACK};
 pub use unique_items::extensible::{ExtensionProbe, ProbeStep};
+pub use unique_items::separates;

@@ -20,7 +20,7 @@ use super::exits::below;
 use super::memo::LocalMask;
 use super::trie_walk::{ByteFilter, WalkResult};
 use super::union::{Union, tokens_of};
-use crate::machine::{LocalState, Machine, Thread, UNKNOWN_STACK};
+use crate::machine::{LocalState, StackMachine, TRIED, Thread, UNKNOWN_STACK};
 use crate::vocab::{Slice, SliceKind, TokenId, byte_group};
 
 /// Maximum number of missing tokens of text that are tried one by one.
@@ -31,15 +31,20 @@ impl MaskCache {
     /// Returns `None` if the mask of the state is known, or must be made in the usual way.
     pub(super) fn added_by(
         &mut self,
-        machine: &mut Machine,
+        machine: &mut StackMachine,
         local: LocalState,
         union: &Union,
     ) -> Option<LocalMask> {
-        let local = machine.canonical(local, self.vocab.max_token_len() as u32);
+        let local = machine.local.canonical(local, self.vocab.max_token_len() as u32);
         let free = LocalState { register: 0, n: 0, ..local };
         let is_known = |at| self.shared.layers.local.contains_key(at) || self.own.local.contains_key(at);
-        let is_new = local == free || machine.is_unique_name(local) && !machine.is_open_text(local);
-        if is_known(&local) || is_known(&free) || !is_new || !machine.is_purely_in_string(local.state) {
+        let is_new = local == free
+            || machine.local.automaton.is_unique_name(local) && !machine.local.automaton.is_open_text(local);
+        if is_known(&local)
+            || is_known(&free)
+            || !is_new
+            || !machine.local.automaton.is_purely_in_string(local.state)
+        {
             return None;
         }
         let vocab = self.vocab.clone();
@@ -47,7 +52,7 @@ impl MaskCache {
         let missing = union.missing(&slice.mask, MAX_MISSING_TOKENS)?;
         let stays = |t: &TokenId| {
             let mut bytes = vocab.token_bytes(*t).iter();
-            bytes.try_fold(free, |at, &b| machine.step_local(at, b)).is_some()
+            bytes.try_fold(free, |at, &b| machine.local.step(at, b, TRIED)).is_some()
         };
         let more: Vec<TokenId> = tokens_of(&missing).filter(stays).collect();
         let mut mask = self.outside(machine, free, slice);
@@ -58,7 +63,7 @@ impl MaskCache {
     }
 
     /// Returns what a state inside a text allows of the tokens outside of the text slice.
-    fn outside(&mut self, machine: &mut Machine, local: LocalState, slice: &Slice) -> LocalMask {
+    fn outside(&mut self, machine: &mut StackMachine, local: LocalState, slice: &Slice) -> LocalMask {
         if let Some(known) = self.own.outside.get(&local.state) {
             return known.clone();
         }

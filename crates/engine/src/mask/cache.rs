@@ -17,7 +17,10 @@ use super::slice_search::ByteRuns;
 use super::stack_sweep::{SWEEP_AFTER_EXITS, SWEEP_AFTER_PAIRS};
 use super::trie_walk::{ByteFilter, WalkResult, Walker};
 use super::union::{DENSE_FROM, Sorter, Union, empty_row, set_all};
-use crate::machine::{ConfigId, LocalState, Machine, ROOT_STACK, StackId, StepResult, Thread, UNKNOWN_STACK};
+use crate::machine::{
+    Automaton, ConfigId, LocalState, Machine, ROOT_STACK, StackId, StackMachine, StepResult, TRIED, Thread,
+    UNKNOWN_STACK,
+};
 use crate::vocab::{TokenId, Vocabulary};
 
 /// The masks of one grammar over one vocabulary.
@@ -48,23 +51,23 @@ const MAX_TRIED_TOKENS: usize = 8_000;
 
 impl MaskCache {
     /// Makes the tables of a base: the masks of the first `states` local states of `machine`.
-    pub fn base(vocab: &Vocabulary, machine: &mut Machine, states: u32) -> Arc<BaseMasks> {
+    pub fn base(vocab: &Vocabulary, machine: &mut StackMachine, states: u32) -> Arc<BaseMasks> {
         let slice_masks: Vec<Arc<[u32]>> = vocab.slices().iter().map(|s| s.mask.as_slice().into()).collect();
         let shared = |layers| BaseMasks { layers, slice_masks: slice_masks.clone(), up_to: Mutex::default() };
         let mut masks = MaskCache::new(vocab, Arc::new(shared(MaskTables::default())));
         for state in 1..states {
             masks.local(machine, LocalState { state, register: 0, n: 0 });
         }
-        let object = machine.any_object_states();
+        let object = machine.local.automaton.any_object_states();
         for &local in &object {
             masks.local(machine, local);
         }
-        let body = machine.string_interior();
+        let body = machine.local.automaton.string_interior();
         if body != 0 {
             let text = LocalState { state: body, register: 0, n: 0 };
             masks.text(machine, body);
             if let Some(exits) = masks.local(machine, text).exits {
-                for ret in machine.return_states() {
+                for ret in machine.local.automaton.return_states() {
                     masks.after_return(machine, LocalState { state: ret, register: 0, n: 0 }, exits);
                 }
                 for &local in &object {
@@ -105,7 +108,8 @@ impl MaskCache {
         if let Some(mask) = self.full.get(&config) {
             return mask.clone();
         }
-        let mut mask = self.compose(machine, config);
+        let threads = machine.threads(config);
+        let mut mask = self.compose(&mut machine.core, threads);
         if machine.tracks_names() {
             self.remove_repeated_names(machine, config, &mut mask);
         }
@@ -157,7 +161,7 @@ impl MaskCache {
         [self.full.len(), self.own.local.len(), self.own.next.len()]
     }
 
-    fn compose(&mut self, machine: &mut Machine, config: ConfigId) -> Mask {
+    fn compose(&mut self, machine: &mut StackMachine, threads: Arc<[Thread]>) -> Mask {
         let mut union = Union::default();
         let mut todo: Vec<(ExitId, StackId)> = Vec::new();
         // Exits of names; after the return the object has one more name.
@@ -166,21 +170,23 @@ impl MaskCache {
         // ambiguous grammars have many.
         let alike =
             |a: &Thread, b: &Thread| a.local == b.local && (a.stack == ROOT_STACK) == (b.stack == ROOT_STACK);
-        let threads = self.merge_parallel_threads(machine, machine.threads(config));
+        let threads = self.merge_parallel_threads(machine, threads);
         for group in threads.chunk_by(alike) {
             let Thread { local, stack } = group[0];
-            let exits = if machine.is_unique_name(local) { &mut named } else { &mut todo };
+            let exits = if machine.local.automaton.is_unique_name(local) { &mut named } else { &mut todo };
+            #[cfg(test)]
+            crate::fault::pass(crate::fault::Point::Mask);
             let further = if stack == ROOT_STACK { None } else { self.added_by(machine, local, &union) };
             // A state that does not accept may lead to ones that do. Those of a base are known
             // already.
             let apart = stack == ROOT_STACK && local.register == 0;
-            let rooted = |machine: &Machine| {
-                machine.calls_nothing() && !self.shared.layers.local.contains_key(&local)
-                    || machine.accepts(local.state)
+            let rooted = |automaton: &Automaton| {
+                automaton.calls_nothing() && !self.shared.layers.local.contains_key(&local)
+                    || automaton.accepts(local.state)
             };
             let local = match further {
                 Some(mask) => mask,
-                None if apart && rooted(machine) => self.root_mask(machine, local),
+                None if apart && rooted(&machine.local.automaton) => self.root_mask(machine, local),
                 None => self.local(machine, local),
             };
             self.add(&mut union, &local);
@@ -189,8 +195,8 @@ impl MaskCache {
         let mut seen: FxHashSet<(ExitId, StackId)> = FxHashSet::default();
         let mut walked = 0;
         for (exits, stack) in named {
-            for frame in machine.frames(stack).iter() {
-                let ret = machine.after_unique_name(frame.ret);
+            for frame in machine.stacks.frames(stack).clone().iter() {
+                let ret = machine.local.after_unique_name(frame.ret);
                 let next = self.after_return(machine, ret, exits);
                 self.add(&mut union, &next);
                 todo.extend(next.exits.map(|e| (e, frame.parent)));
@@ -205,7 +211,7 @@ impl MaskCache {
                 todo.push((exits, stack));
                 return self.sweep_stacks(machine, union, todo);
             }
-            for group in machine.frames(stack).chunk_by(|a, b| a.ret == b.ret) {
+            for group in machine.stacks.frames(stack).clone().chunk_by(|a, b| a.ret == b.ret) {
                 let ret = group[0].ret;
                 let known = self.own.next.len();
                 let next = self.after_return(machine, ret, exits);
@@ -222,7 +228,7 @@ impl MaskCache {
     /// Merges threads with many live bytes that share a stack into one thread each. Together they
     /// need one walk, and a slice fits their union more often, so fewer tokens are tried one by
     /// one. Threads whose masks are known stay apart, because those masks are ready.
-    fn merge_parallel_threads(&self, machine: &mut Machine, threads: Arc<[Thread]>) -> Arc<[Thread]> {
+    fn merge_parallel_threads(&self, machine: &mut StackMachine, threads: Arc<[Thread]>) -> Arc<[Thread]> {
         if threads.len() < 2 {
             return threads;
         }
@@ -232,7 +238,7 @@ impl MaskCache {
                 && stack != ROOT_STACK
                 && !self.shared.layers.local.contains_key(&local)
                 && !self.own.local.contains_key(&local)
-                && machine.live_bytes(local.state).len() >= RecentStates::MIN_LIVE_BYTES
+                && machine.local.automaton.live_bytes(local.state).len() >= RecentStates::MIN_LIVE_BYTES
         };
         let mut joint: Vec<Thread> = threads.iter().filter(&mut wide).copied().collect();
         if joint.len() < 2 {
@@ -242,7 +248,8 @@ impl MaskCache {
         let mut all: Vec<Thread> = threads.iter().filter(|thread| !joint.contains(thread)).copied().collect();
         for group in joint.chunk_by(|a, b| a.stack == b.stack) {
             let states: Vec<u32> = group.iter().map(|thread| thread.local.state).collect();
-            let state = if states.len() == 1 { states[0] } else { machine.merged_state(&states) };
+            let state =
+                if states.len() == 1 { states[0] } else { machine.local.automaton.merged_state(&states) };
             all.push(Thread { local: LocalState { state, register: 0, n: 0 }, stack: group[0].stack });
         }
         all.sort_unstable();
@@ -284,8 +291,8 @@ impl MaskCache {
     }
 
     /// Layer 1: returns the mask of a local state.
-    pub(super) fn local(&mut self, machine: &mut Machine, local: LocalState) -> LocalMask {
-        let local = machine.canonical(local, self.vocab.max_token_len() as u32);
+    pub(super) fn local(&mut self, machine: &mut StackMachine, local: LocalState) -> LocalMask {
+        let local = machine.local.canonical(local, self.vocab.max_token_len() as u32);
         if let Some(known) = self.shared.layers.local.get(&local).or_else(|| self.own.local.get(&local)) {
             return known.clone();
         }
@@ -298,7 +305,7 @@ impl MaskCache {
     /// Layer 1 for a state of the root rule in which the output may end, now or soon. Free text may
     /// end after every character. Each such end would be an exit for all longer tokens, although
     /// nothing can follow.
-    fn root_mask(&mut self, machine: &mut Machine, local: LocalState) -> LocalMask {
+    fn root_mask(&mut self, machine: &mut StackMachine, local: LocalState) -> LocalMask {
         if let Some(known) = self.root_mask.get(&local) {
             return known.clone();
         }
@@ -308,15 +315,15 @@ impl MaskCache {
         mask
     }
 
-    fn local_uncached(&mut self, machine: &mut Machine, local: LocalState) -> LocalMask {
-        if local.register != 0 && machine.is_text_state(local.state) {
-            if let Some((min, max)) = machine.char_bounds(local) {
+    fn local_uncached(&mut self, machine: &mut StackMachine, local: LocalState) -> LocalMask {
+        if local.register != 0 && machine.local.automaton.is_text_state(local.state) {
+            if let Some((min, max)) = machine.local.char_bounds(local) {
                 return self.bounded_text(machine, local, min, max);
             }
-            if machine.is_open_text(local) {
+            if machine.local.automaton.is_open_text(local) {
                 return self.unique_text_mask(machine, local);
             }
-            if machine.is_unique_name(local) {
+            if machine.local.automaton.is_unique_name(local) {
                 let free = self.local(machine, LocalState { register: 0, n: 0, ..local });
                 return self.unique_language_mask(machine, local, free);
             }
@@ -329,8 +336,8 @@ impl MaskCache {
 
     /// Returns the mask of a state on a stack: from a similar state, a class loop, or slices and a
     /// walk.
-    pub(super) fn walked(&mut self, machine: &mut Machine, thread: Thread) -> LocalMask {
-        let row = RecentStates::row(machine, thread.local);
+    pub(super) fn walked(&mut self, machine: &mut StackMachine, thread: Thread) -> LocalMask {
+        let row = RecentStates::row(&mut machine.local.automaton, thread.local);
         let near = row.as_ref().and_then(|row| self.recent_states.near(thread.stack, row));
         // If a wide slice fits, the walk that is left is smaller than the tokens of a few first
         // bytes.
@@ -355,7 +362,7 @@ impl MaskCache {
 
     /// Returns the mask of a state that no wide slice fits, but that loops in another class of
     /// bytes.
-    fn class_loop_mask(&mut self, machine: &mut Machine, thread: Thread) -> Option<LocalMask> {
+    fn class_loop_mask(&mut self, machine: &mut StackMachine, thread: Thread) -> Option<LocalMask> {
         if thread.local.register != 0 || self.has_wide_slice(machine, thread) {
             return None;
         }
@@ -371,7 +378,7 @@ impl MaskCache {
     /// Returns the mask of a state from the mask of one that differs in a few first bytes.
     fn mask_from_similar(
         &mut self,
-        machine: &mut Machine,
+        machine: &mut StackMachine,
         thread: Thread,
         near: &LocalMask,
         bytes: &[u8],
@@ -415,9 +422,9 @@ impl MaskCache {
     }
 
     /// Walks the trie from a local state on a stack, or only the residue of the slice that fits.
-    fn walk(&mut self, machine: &mut Machine, local: LocalState, stack: StackId) -> CountedMask {
+    fn walk(&mut self, machine: &mut StackMachine, local: LocalState, stack: StackId) -> CountedMask {
         let vocab = self.vocab.clone();
-        let sliced = machine.is_unbounded(local);
+        let sliced = local.is_unbounded();
         let contained = if sliced { self.slice_of(machine, Thread { local, stack }, false) } else { None };
         let mut walked = CountedMask::default();
         let (trie, need) = match &contained {
@@ -447,12 +454,15 @@ impl MaskCache {
     /// Returns false, with nothing added, if none does.
     fn walk_spaced(
         &mut self,
-        machine: &mut Machine,
+        machine: &mut StackMachine,
         vocab: &Vocabulary,
         Thread { local, stack }: Thread,
         walked: &mut CountedMask,
     ) -> bool {
-        let Some(after) = machine.step_local(local, b' ').filter(|l| machine.stays_in_rule(l.state, stack))
+        let Some(after) = machine
+            .local
+            .step(local, b' ', TRIED)
+            .filter(|l| machine.local.automaton.stays_in_rule(l.state, stack))
         else {
             return false;
         };
@@ -478,7 +488,13 @@ impl MaskCache {
 
     /// Returns the mask of text with a bounded length: the unbounded mask, with tokens and exits
     /// filtered by their character counts.
-    fn bounded_text(&mut self, machine: &mut Machine, local: LocalState, min: u32, max: u32) -> LocalMask {
+    fn bounded_text(
+        &mut self,
+        machine: &mut StackMachine,
+        local: LocalState,
+        min: u32,
+        max: u32,
+    ) -> LocalMask {
         let text = self.text(machine, local.state);
         let base = self.accepted_row(&text, max);
         let exits = text.exits.iter().filter(|e| (min..=max).contains(&e.1)).map(|e| e.0).collect();
@@ -488,8 +504,8 @@ impl MaskCache {
 
     /// Returns the mask of text under a pattern with a bounded length, if few tokens can reach the
     /// bound. Shorter tokens keep their bit. Longer ones are tried one by one.
-    fn pattern_text_mask(&mut self, machine: &mut Machine, local: LocalState) -> Option<LocalMask> {
-        let (spare, rest) = machine.slack_chars(local)?;
+    fn pattern_text_mask(&mut self, machine: &mut StackMachine, local: LocalState) -> Option<LocalMask> {
+        let (spare, rest) = machine.local.slack_chars(local)?;
         let text = self.text(machine, local.state);
         let vocab = self.vocab.clone();
         let of_slice =
@@ -503,7 +519,7 @@ impl MaskCache {
         let mut tokens: Vec<TokenId> = text.tokens.iter().filter(|t| t.1 <= spare).map(|t| t.0).collect();
         for token in longer {
             let bytes = vocab.token_bytes(token);
-            let fits = bytes.iter().try_fold(local, |l, &b| machine.step_local(l, b)).is_some();
+            let fits = bytes.iter().try_fold(local, |l, &b| machine.local.step(l, b, TRIED)).is_some();
             tokens.extend(fits.then_some(token));
         }
         let exits = text.exits.iter().filter(|e| e.1 <= rest).map(|e| e.0).collect();
@@ -511,11 +527,11 @@ impl MaskCache {
     }
 
     /// Returns the tokens and exits that a text state allows, with character counts.
-    pub(super) fn text(&mut self, machine: &mut Machine, state: u32) -> Arc<CountedMask> {
+    pub(super) fn text(&mut self, machine: &mut StackMachine, state: u32) -> Arc<CountedMask> {
         if let Some(known) = self.shared.layers.text.get(&state).or_else(|| self.own.text.get(&state)) {
             return known.clone();
         }
-        let counting = machine.with_char_count(LocalState { state, register: 0, n: 0 });
+        let counting = LocalState { state, register: 0, n: 0 }.with_char_count();
         let text = Arc::new(self.walk(machine, counting, UNKNOWN_STACK));
         self.own.heap += text.bytes();
         self.own.text.insert(state, text.clone());
@@ -525,17 +541,17 @@ impl MaskCache {
     /// Layer 2: returns the mask after a rule ended at `exits` and returned to `ret`.
     pub(super) fn after_return(
         &mut self,
-        machine: &mut Machine,
+        machine: &mut StackMachine,
         ret: LocalState,
         exits: ExitId,
     ) -> LocalMask {
-        let ret = machine.canonical(ret, self.vocab.max_token_len() as u32);
+        let ret = machine.local.canonical(ret, self.vocab.max_token_len() as u32);
         let key = (ret, exits);
         if let Some(known) = self.shared.layers.next.get(&key).or_else(|| self.own.next.get(&key)) {
             return known.clone();
         }
         let mut reached = StepResult::default();
-        machine.closure_from(ret, UNKNOWN_STACK, &mut reached);
+        machine.closure_from(ret, UNKNOWN_STACK, TRIED, &mut reached);
         let tails = self.exit_set(exits).clone();
         let mut found = WalkResult::default();
         self.walker.walk(machine, &tails.trie, &reached.threads, (ByteFilter::NOTHING, None), &mut found);

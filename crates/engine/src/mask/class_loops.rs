@@ -25,7 +25,7 @@ use smallvec::SmallVec;
 
 use super::trie_walk::{ByteFilter, WalkResult, Walker};
 use crate::byte_set::ByteSet;
-use crate::machine::{LocalState, Machine, StackId, Thread};
+use crate::machine::{Automaton, LocalState, StackId, StackMachine, Thread};
 use crate::vocab::{ByteGroups, ClassSet, Classes, TrieNode, Vocabulary, byte_set, each_class, has_plain};
 
 /// Maximum number of states that strings over a class are followed through.
@@ -72,7 +72,7 @@ struct Group {
 /// Returns the tokens that `thread` allows: a mask row, and the result of a walk for the rest.
 /// Returns `None` if that is no better than a walk alone. The thread has no register.
 pub(super) fn loop_mask(
-    machine: &mut Machine,
+    machine: &mut StackMachine,
     vocab: &Vocabulary,
     walker: &mut Walker,
     thread: Thread,
@@ -84,15 +84,15 @@ pub(super) fn loop_mask(
         top => trie.end(top) - top,
     };
     let below = |mut bytes: ByteSet| std::iter::from_fn(move || bytes.pop()).map(nodes).sum::<u32>();
-    let live = machine.live_bytes(thread.local.state);
+    let live = machine.local.automaton.live_bytes(thread.local.state);
     let all = below(live);
     if all < worth.all.max(1) {
         return None;
     }
-    let (mut groups, mut others) = groups(machine, thread, live);
+    let (mut groups, mut others) = groups(&mut machine.local.automaton, thread, live);
     for group in &mut groups {
         if below(group.bytes) >= worth.each {
-            group.found = Loop::find(machine, vocab.classes(), (group.to, thread.stack));
+            group.found = Loop::find(&mut machine.local.automaton, vocab.classes(), (group.to, thread.stack));
         }
         if group.found.is_none() {
             others = others.or(&group.bytes);
@@ -128,15 +128,15 @@ pub(super) fn loop_mask(
 
 /// Groups the live bytes of a thread by the state that they lead to. The second result holds the
 /// bytes beyond the maximum number of groups, and those after which the thread may leave its rule.
-fn groups(machine: &mut Machine, thread: Thread, mut live: ByteSet) -> (SmallVec<[Group; 4]>, ByteSet) {
-    let row = machine.transitions(thread.local.state);
+fn groups(automaton: &mut Automaton, thread: Thread, mut live: ByteSet) -> (SmallVec<[Group; 4]>, ByteSet) {
+    let row = automaton.transitions(thread.local.state);
     let mut groups: SmallVec<[Group; 4]> = SmallVec::new();
     let mut others = ByteSet::default();
     while let Some(byte) = live.pop() {
         let to = row[byte as usize];
         match groups.iter().position(|group| group.to == to) {
             Some(at) => groups[at].bytes.insert(byte, byte),
-            None if groups.len() < MAX_GROUPS && machine.stays_in_rule(to, thread.stack) => {
+            None if groups.len() < MAX_GROUPS && automaton.stays_in_rule(to, thread.stack) => {
                 let mut bytes = ByteSet::default();
                 bytes.insert(byte, byte);
                 groups.push(Group { to, bytes, found: None });
@@ -176,13 +176,13 @@ impl Loop {
     /// Finds classes whose strings a state accepts. It begins with all classes whose bytes the
     /// state accepts. One by one it removes those that are rejected soon, or that lead to states
     /// where others are rejected.
-    fn find(machine: &mut Machine, classes: &Classes, start: (u32, StackId)) -> Option<Loop> {
-        let (row, stack) = (machine.transitions(start.0), start.1);
+    fn find(automaton: &mut Automaton, classes: &Classes, start: (u32, StackId)) -> Option<Loop> {
+        let (row, stack) = (automaton.transitions(start.0), start.1);
         let mut kept =
-            classes.wholly(|b| row[b as usize] != 0 && machine.stays_in_rule(row[b as usize], stack));
+            classes.wholly(|b| row[b as usize] != 0 && automaton.stays_in_rule(row[b as usize], stack));
         let mut steps = ALL_STATES;
         while has_plain(kept) {
-            let mut follow = Follow { machine, classes, stack, kept, layers: true, safe: u32::MAX };
+            let mut follow = Follow { automaton, classes, stack, kept, layers: true, safe: u32::MAX };
             match follow.from(start.0, &mut steps) {
                 Ok(out) if follow.safe >= Classes::SHORT => {
                     let exact = follow.layers && follow.safe < u32::MAX;
@@ -198,7 +198,7 @@ impl Loop {
 
 /// The state of a search over the strings of some classes.
 struct Follow<'a> {
-    machine: &'a mut Machine,
+    automaton: &'a mut Automaton,
     classes: &'a Classes,
     stack: StackId,
     kept: ClassSet,
@@ -232,8 +232,8 @@ impl Follow<'_> {
                 break;
             }
             (next, *steps) = (next + 1, *steps - 1);
-            let row = self.machine.transitions(state);
-            out = out.or(&self.machine.live_bytes(state));
+            let row = self.automaton.transitions(state);
+            out = out.or(&self.automaton.live_bytes(state));
             for class in each_class(self.kept) {
                 let mut last = None;
                 for &byte in self.classes.members(class) {
@@ -241,7 +241,7 @@ impl Follow<'_> {
                     if last.replace(to) == Some(to) {
                         continue;
                     }
-                    if to == 0 || !self.machine.stays_in_rule(to, self.stack) {
+                    if to == 0 || !self.automaton.stays_in_rule(to, self.stack) {
                         if depth < Classes::SHORT {
                             // Of the two classes, remove the one that fewer tokens have.
                             let fewer = |via: &usize| self.classes.count(*via) < self.classes.count(class);
@@ -273,7 +273,7 @@ impl Follow<'_> {
 
 /// The walk of the tokens that the mask rows do not decide.
 struct Skim<'a> {
-    machine: &'a mut Machine,
+    machine: &'a mut StackMachine,
     vocab: &'a Vocabulary,
     walker: &'a mut Walker,
     stack: StackId,
@@ -323,11 +323,11 @@ impl Skim<'_> {
             if set & need == 0 && (longest == usize::MAX || is_short()) {
                 continue;
             }
-            let to = self.machine.step_state(level.state, trie.byte(p));
+            let to = self.machine.local.automaton.step(level.state, trie.byte(p));
             if to == 0 {
                 continue;
             }
-            if kept.out.has(trie.byte(p)) || !self.machine.stays_in_rule(to, self.stack) {
+            if kept.out.has(trie.byte(p)) || !self.machine.local.automaton.stays_in_rule(to, self.stack) {
                 let local = LocalState { state: level.state, register: 0, n: 0 };
                 let thread = Thread { local, stack: self.stack };
                 self.walker.walk_from(self.machine, trie, p, &[thread], ByteFilter::NOTHING, self.found);

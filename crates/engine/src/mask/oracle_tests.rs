@@ -10,7 +10,10 @@ use super::stack_sweep::SWEEP_AFTER_PAIRS;
 use super::trie_walk::{ByteFilter, WalkResult, Walker};
 use super::{BaseMasks, MaskCache};
 use crate::constraint::ir::Node;
-use crate::machine::{ConfigId, LocalState, Machine, Program, ROOT_STACK, StepResult, Thread, UNKNOWN_STACK};
+use crate::machine::{
+    ConfigId, LocalState, Machine, Program, ROOT_STACK, StackMachine, StepResult, TRIED, Thread,
+    UNKNOWN_STACK,
+};
 use crate::vocab::{TokenId, Vocabulary};
 use crate::{Constraint, Policy};
 use ffwd_testkit::random::Random;
@@ -108,7 +111,7 @@ impl Setting {
         base.determinise();
         let states = base.dfa_len() as u32;
         let mut machine = Machine::new(base.clone(), vocab.quoted_strings().clone());
-        let shared = MaskCache::base(&vocab, &mut machine, states);
+        let shared = MaskCache::base(&vocab, &mut machine.core, states);
         Setting { vocab, base, shared }
     }
 
@@ -118,7 +121,11 @@ impl Setting {
     }
 
     /// The result of a walk of all tokens.
-    fn walked(&self, machine: &mut Machine, thread: Thread) -> (BTreeSet<TokenId>, BTreeSet<(TokenId, u16)>) {
+    fn walked(
+        &self,
+        machine: &mut StackMachine,
+        thread: Thread,
+    ) -> (BTreeSet<TokenId>, BTreeSet<(TokenId, u16)>) {
         let mut found = WalkResult::default();
         let trie = self.vocab.trie();
         Walker::default().walk(machine, trie, &[thread], (ByteFilter::NOTHING, None), &mut found);
@@ -135,16 +142,16 @@ impl Setting {
 /// it.
 fn states(machine: &mut Machine, random: &mut Random) -> Vec<u32> {
     let mut threads = machine.threads(machine.initial()).to_vec();
-    if !machine.calls_nothing() {
+    if !machine.core.local.automaton.calls_nothing() {
         let mut reached = StepResult::default();
-        machine.step(&threads, b'[', &mut reached);
+        machine.core.step(&threads, b'[', TRIED, &mut reached);
         threads = reached.threads;
     }
     let plain = threads.iter().map(|thread| thread.local).filter(|local| local.register == 0);
     let mut states: BTreeSet<u32> = plain.map(|local| local.state).collect();
     let mut todo: Vec<u32> = states.iter().copied().collect();
     while let Some(state) = todo.pop().filter(|_| states.len() < 40) {
-        let row = machine.transitions(state);
+        let row = machine.core.local.automaton.transitions(state);
         let mut ends: Vec<u32> = row.into_iter().filter(|&to| to != 0).collect();
         ends.sort_unstable();
         ends.dedup();
@@ -183,16 +190,18 @@ fn shortcuts_find_what_a_walk_finds() {
         let mut masks = MaskCache::new(&setting.vocab, setting.shared.clone());
         let mut walker = Walker::default();
         for state in states(&mut machine, &mut random) {
-            let stack = if machine.calls_nothing() { ROOT_STACK } else { UNKNOWN_STACK };
+            let stack = if machine.core.local.automaton.calls_nothing() { ROOT_STACK } else { UNKNOWN_STACK };
             let thread = Thread { local: LocalState { state, register: 0, n: 0 }, stack };
-            let (tokens, exits) = setting.walked(&mut machine, thread);
-            if let Some((row, found)) = loop_mask(&mut machine, &setting.vocab, &mut walker, thread, free) {
+            let (tokens, exits) = setting.walked(&mut machine.core, thread);
+            if let Some((row, found)) =
+                loop_mask(&mut machine.core, &setting.vocab, &mut walker, thread, free)
+            {
                 let more: Vec<TokenId> = found.tokens.iter().map(|t| t.0).collect();
                 assert_eq!(row_tokens(Some(&row), &more), tokens, "{text} {case} {state}");
                 assert_eq!(setting.tails(&found), exits, "{text} {case} {state}");
                 by_loops += 1;
             }
-            let mask = masks.walked(&mut machine, thread);
+            let mask = masks.walked(&mut machine.core, thread);
             assert_eq!(row_tokens(mask.base.as_deref(), &mask.tokens), tokens, "{text} {case} {state}");
             let tails = mask.exits.map_or_else(BTreeSet::new, |id| {
                 masks.exit_set(id).entries.iter().map(|tail| (tail.token, tail.offset)).collect()
@@ -239,16 +248,16 @@ fn words_are_counted_as_a_walk_counts_them() {
         };
         let mut masks = MaskCache::new(&setting.vocab, setting.shared.clone());
         for state in states(&mut machine, &mut random) {
-            let stack = if machine.calls_nothing() { ROOT_STACK } else { UNKNOWN_STACK };
+            let stack = if machine.core.local.automaton.calls_nothing() { ROOT_STACK } else { UNKNOWN_STACK };
             let thread = Thread { local: LocalState { state, register: 0, n: 0 }, stack };
-            let (tokens, exits) = setting.walked(&mut machine, thread);
-            let mask = masks.walked(&mut machine, thread);
+            let (tokens, exits) = setting.walked(&mut machine.core, thread);
+            let mask = masks.walked(&mut machine.core, thread);
             assert_eq!(row_tokens(mask.base.as_deref(), &mask.tokens), tokens, "{text} {case} {state}");
             let tails = mask.exits.map_or_else(BTreeSet::new, |id| {
                 masks.exit_set(id).entries.iter().map(|tail| (tail.token, tail.offset)).collect()
             });
             assert_eq!(tails, exits, "{text} {case} {state}");
-            if let Some(contained) = masks.slice_of(&mut machine, thread, false) {
+            if let Some(contained) = masks.slice_of(&mut machine.core, thread, false) {
                 partly += usize::from(contained.near().is_partial());
                 nowhere += usize::from(contained.need.reach < u32::MAX);
             }
@@ -287,9 +296,10 @@ fn rules_that_end_inside_tokens() {
         let mut masks = MaskCache::new(&setting.vocab, setting.shared.clone());
         for state in states(&mut machine, &mut random) {
             let thread = Thread { local: LocalState { state, register: 0, n: 0 }, stack: UNKNOWN_STACK };
-            let (tokens, exits) = setting.walked(&mut machine, thread);
-            let ends = masks.slice_of(&mut machine, thread, false).is_some_and(|contained| contained.ends);
-            let mask = masks.walked(&mut machine, thread);
+            let (tokens, exits) = setting.walked(&mut machine.core, thread);
+            let ends =
+                masks.slice_of(&mut machine.core, thread, false).is_some_and(|contained| contained.ends);
+            let mask = masks.walked(&mut machine.core, thread);
             let tails = mask.exits.map_or_else(BTreeSet::new, |id| {
                 masks
                     .exit_set(id)
@@ -362,7 +372,9 @@ fn has_joined(machine: &mut Machine, config: ConfigId) -> bool {
     let threads = machine.threads(config);
     let plain = threads.iter().filter(|thread| thread.local.register == 0 && thread.stack != ROOT_STACK);
     let stacks: Vec<u32> = plain
-        .filter(|thread| machine.live_bytes(thread.local.state).len() >= RecentStates::MIN_LIVE_BYTES)
+        .filter(|thread| {
+            machine.core.local.automaton.live_bytes(thread.local.state).len() >= RecentStates::MIN_LIVE_BYTES
+        })
         .map(|thread| thread.stack)
         .collect();
     stacks.iter().collect::<BTreeSet<_>>().len() < stacks.len()
@@ -459,7 +471,7 @@ fn crowds_allow_what_their_threads_do() {
             for walker in &mut walkers[from..] {
                 let mut found = WalkResult::default();
                 walker.walk(
-                    &mut machine,
+                    &mut machine.core,
                     setting.vocab.trie(),
                     &threads,
                     (ByteFilter::NOTHING, None),

@@ -21,7 +21,7 @@ use smallvec::SmallVec;
 use super::rejection_bytes::{RejectCondition, may_reject};
 use super::slice_fit::{SliceFit, StateFits};
 use super::union::tokens_of;
-use crate::machine::Machine;
+use crate::machine::Automaton;
 use crate::vocab::{ByteGroups, Slice, TokenId, Trie, TrieNode, Vocabulary, byte_set};
 
 /// Maximum number of steps to find the rejected tokens of the widest slice. Beyond it, narrower
@@ -34,7 +34,7 @@ const MAX_CANDIDATES: usize = 5_000;
 /// `top` leads to `state`, and `contained` is the fit of the slice there. Returns `None` if more
 /// than `most` steps are needed.
 pub(super) fn rejected_tokens(
-    machine: &mut Machine,
+    automaton: &mut Automaton,
     vocab: &Vocabulary,
     slice: &Slice,
     (top, state): (TrieNode, u32),
@@ -42,7 +42,7 @@ pub(super) fn rejected_tokens(
     most: usize,
 ) -> Option<Vec<TokenId>> {
     let trie = vocab.trie();
-    let (row, mut left) = (machine.transitions(state), most);
+    let (row, mut left) = (automaton.transitions(state), most);
     let inside = |byte: u8| if byte < 0x80 { slice.kind.has_ascii(byte) } else { slice.kind.has_unicode() };
     let first = |p: &TrieNode| inside(trie.byte(*p));
     // The state that most tokens lead to with their first byte.
@@ -58,12 +58,12 @@ pub(super) fn rejected_tokens(
     let main = ends.iter().filter(|end| end.0 != 0).max_by_key(|end| end.1).map_or(0, |end| end.0);
     let found = contained.conditions(main).map(|ways| candidates(vocab, slice, ways));
     let Some((suspects, _)) = found.filter(|found| main != 0 && found.1 <= MAX_CANDIDATES) else {
-        return walk(machine, vocab, slice, (top, state), contained, &mut left);
+        return walk(automaton, vocab, slice, (top, state), contained, &mut left);
     };
     let offset = trie.depth(top);
     let kills = |t: &TokenId| {
         let bytes = vocab.token_bytes(*t).get(offset..).unwrap_or_default();
-        bytes.iter().fold(state, |state, &b| if state == 0 { 0 } else { machine.step_state(state, b) }) == 0
+        bytes.iter().fold(state, |state, &b| if state == 0 { 0 } else { automaton.step(state, b) }) == 0
     };
     let mut dead: Vec<TokenId> = tokens_of(&suspects).filter(kills).collect();
     for p in trie.children(top).filter(first) {
@@ -73,7 +73,7 @@ pub(super) fn rejected_tokens(
                 dead.extend(trie.tokens_below(p).iter().filter(inside));
             }
             to if to == main => {}
-            to => dead.extend(walk(machine, vocab, slice, (p, to), contained, &mut left)?),
+            to => dead.extend(walk(automaton, vocab, slice, (p, to), contained, &mut left)?),
         }
     }
     dead.sort_unstable();
@@ -120,7 +120,7 @@ impl<'a> Level<'a> {
 /// `contained` is the fit of the slice there. Returns `None` if more steps are needed than are
 /// left.
 fn walk(
-    machine: &mut Machine,
+    automaton: &mut Automaton,
     vocab: &Vocabulary,
     slice: &Slice,
     (top, state): (TrieNode, u32),
@@ -162,7 +162,7 @@ fn walk(
         if !inside {
             continue;
         }
-        let to = machine.step_state(current.state, byte);
+        let to = automaton.step(current.state, byte);
         if to == 0 {
             dead.extend_from_slice(trie.tokens_below(p));
             continue;

@@ -15,7 +15,7 @@
 use std::collections::VecDeque;
 
 use super::memo::LocalMask;
-use crate::machine::{LocalState, Machine, StackId};
+use crate::machine::{Automaton, LocalState, StackId};
 
 /// The states with many live bytes that were masked last.
 #[derive(Clone, Default)]
@@ -32,12 +32,12 @@ impl RecentStates {
     const CAPACITY: usize = 8;
 
     /// Returns the transitions of a state with many live bytes and without a register, else `None`.
-    pub(super) fn row(machine: &mut Machine, local: LocalState) -> Option<Box<[u32; 256]>> {
+    pub(super) fn row(automaton: &mut Automaton, local: LocalState) -> Option<Box<[u32; 256]>> {
         if local.register != 0 {
             return None;
         }
-        let many = machine.live_bytes(local.state).len() >= Self::MIN_LIVE_BYTES;
-        many.then(|| Box::new(machine.transitions(local.state)))
+        let many = automaton.live_bytes(local.state).len() >= Self::MIN_LIVE_BYTES;
+        many.then(|| Box::new(automaton.transitions(local.state)))
     }
 
     /// Returns the mask of a nearly equal state with the same stack, and the bytes in which the two

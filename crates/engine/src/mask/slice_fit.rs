@@ -29,7 +29,7 @@ use super::rejected_tokens::{REJECT_SEARCH_STEPS, rejected_tokens};
 use super::rejection_bytes::{RejectCondition, rejecting_bytes};
 use super::slice_search::{ByteRuns, SliceSearch};
 use super::trie_walk::ByteFilter;
-use crate::machine::{LocalState, Machine, Thread};
+use crate::machine::{Automaton, LocalState, Thread};
 use crate::vocab::{ByteGroups, ClassSet, TokenId, Vocabulary};
 
 /// The answer of a search is reused for a state from which all strings of this number of characters
@@ -177,7 +177,7 @@ impl WidestFit {
     /// Tries the widest slice, with or without a leading blank (`spaced`), inside the rule of a
     /// state.
     pub fn of(
-        machine: &mut Machine,
+        automaton: &mut Automaton,
         vocab: &Vocabulary,
         spelled: &mut ByteRuns,
         thread: Thread,
@@ -185,19 +185,19 @@ impl WidestFit {
     ) -> WidestFit {
         // Every slice has these letters, and most states of a grammar reject all of them.
         let state = thread.local.state;
-        if [b'a', b'e', b'z'].into_iter().any(|b| vocab.has_byte(b) && machine.step_state(state, b) == 0) {
+        if [b'a', b'e', b'z'].into_iter().any(|b| vocab.has_byte(b) && automaton.step(state, b) == 0) {
             return WidestFit::AllUseless;
         }
         let first = vocab.slices().iter().position(|s| s.spaced == spaced);
         let Some((answer, killers)) =
-            first.and_then(|first| try_slice(machine, vocab, spelled, thread, first))
+            first.and_then(|first| try_slice(automaton, vocab, spelled, thread, first))
         else {
             return WidestFit::Useless;
         };
         if answer.0.lengths.safe >= GOOD_SAFE_CHARS {
             return WidestFit::Good(answer, None);
         }
-        if let Some(dead) = rejected_within_budget(machine, vocab, (state, spaced), &answer.0) {
+        if let Some(dead) = rejected_within_budget(automaton, vocab, (state, spaced), &answer.0) {
             return WidestFit::Good(answer, Some(dead));
         }
         WidestFit::Poor(answer, Box::new(killers))
@@ -207,7 +207,7 @@ impl WidestFit {
     /// widest of all.
     pub fn or_narrower(
         self,
-        machine: &mut Machine,
+        automaton: &mut Automaton,
         vocab: &Vocabulary,
         spelled: &mut ByteRuns,
         thread: Thread,
@@ -227,7 +227,9 @@ impl WidestFit {
                 // A byte that is rejected in a wider slice is also in this one.
                 continue;
             }
-            let Some((answer, killers)) = try_slice(machine, vocab, spelled, thread, slice) else { continue };
+            let Some((answer, killers)) = try_slice(automaton, vocab, spelled, thread, slice) else {
+                continue;
+            };
             if answer.0.lengths.safe >= GOOD_SAFE_CHARS {
                 return Some(answer);
             }
@@ -239,25 +241,25 @@ impl WidestFit {
 
 /// Returns the tokens of a slice that a state rejects, if [`REJECT_SEARCH_STEPS`] are enough.
 fn rejected_within_budget(
-    machine: &mut Machine,
+    automaton: &mut Automaton,
     vocab: &Vocabulary,
     (state, spaced): (u32, bool),
     contained: &SliceFit,
 ) -> Option<Vec<TokenId>> {
     let top = if spaced { vocab.trie().first(b' ') } else { 0 };
     let slice = &vocab.slices()[contained.slice];
-    rejected_tokens(machine, vocab, slice, (top, state), contained, REJECT_SEARCH_STEPS)
+    rejected_tokens(automaton, vocab, slice, (top, state), contained, REJECT_SEARCH_STEPS)
 }
 
 /// Tries one slice for a state. Returns its fit and the ASCII bytes that are rejected.
 fn try_slice(
-    machine: &mut Machine,
+    automaton: &mut Automaton,
     vocab: &Vocabulary,
     spelled: &mut ByteRuns,
     Thread { local: LocalState { state, .. }, stack }: Thread,
     slice: usize,
 ) -> Option<(FitWithOthers, [bool; 128])> {
-    let found = SliceSearch::from(machine, vocab, slice, spelled, (state, stack))?;
+    let found = SliceSearch::from(automaton, vocab, slice, spelled, (state, stack))?;
     // Rejected tokens that may leave the rule first must be found one by one.
     let (ends, without) = (found.ends, if found.ends { 0 } else { found.uniform(vocab) });
     let (groups, near) = (found.need, found.state_fits(without));

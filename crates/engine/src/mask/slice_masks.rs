@@ -14,7 +14,7 @@ use super::rejected_tokens::rejected_tokens;
 use super::rejection_bytes::may_reject;
 use super::slice_fit::{FitWithOthers, SliceFit, WidestFit};
 use super::union::Union;
-use crate::machine::{LocalState, Machine, ROOT_STACK, Thread};
+use crate::machine::{LocalState, ROOT_STACK, StackMachine, TRIED, Thread};
 use crate::vocab::{Slice, TokenId, TrieNode, Vocabulary, each_class};
 
 /// Maximum number of undecided tokens of a slice that are tried one by one.
@@ -27,7 +27,7 @@ impl MaskCache {
     /// to node `top` of the trie leads to `local`.
     pub(super) fn take_slice(
         &mut self,
-        machine: &mut Machine,
+        machine: &mut StackMachine,
         vocab: &Vocabulary,
         (top, local): (TrieNode, LocalState),
         contained: &SliceFit,
@@ -42,11 +42,11 @@ impl MaskCache {
         for &token in &walked.rejected[known..] {
             let mut at = local;
             for (offset, &b) in vocab.token_bytes(token).iter().enumerate().skip(usize::from(top != 0)) {
-                match machine.step_local(at, b) {
+                match machine.local.step(at, b, TRIED) {
                     Some(next) => at = next,
                     None => break,
                 }
-                if machine.accepts(at.state) {
+                if machine.local.automaton.accepts(at.state) {
                     walked.exits.push((ExitToken { token, offset: offset as u16 + 1 }, at.n));
                 }
             }
@@ -55,7 +55,7 @@ impl MaskCache {
 
     fn take_inside(
         &mut self,
-        machine: &mut Machine,
+        machine: &mut StackMachine,
         vocab: &Vocabulary,
         (top, local): (TrieNode, LocalState),
         contained: &SliceFit,
@@ -71,7 +71,7 @@ impl MaskCache {
         }
         let kills = |&t: &TokenId| {
             let bytes = &vocab.token_bytes(t)[before as usize..];
-            bytes.iter().try_fold(local, |l, &b| machine.step_local(l, b)).is_none()
+            bytes.iter().try_fold(local, |l, &b| machine.local.step(l, b, TRIED)).is_none()
         };
         let deadly = contained.conditions(local.state);
         if unsure.len() <= MAX_UNSURE && alive.safe < Slice::SHORT {
@@ -87,7 +87,14 @@ impl MaskCache {
         }
         let dead = match self.rejected.take() {
             Some((of, dead)) if of == (local.state, top != 0, slice) => Some(dead),
-            _ => rejected_tokens(machine, vocab, data, (top, local.state), contained, usize::MAX),
+            _ => rejected_tokens(
+                &mut machine.local.automaton,
+                vocab,
+                data,
+                (top, local.state),
+                contained,
+                usize::MAX,
+            ),
         };
         walked.rejected.extend(dead.into_iter().flatten());
     }
@@ -131,16 +138,18 @@ impl MaskCache {
     /// Returns the widest slice of which a state accepts many strings inside its rule.
     pub(super) fn slice_of(
         &mut self,
-        machine: &mut Machine,
+        machine: &mut StackMachine,
         thread: Thread,
         spaced: bool,
     ) -> Option<SliceFit> {
         if let Some(known) = self.known_slice(thread, spaced) {
             return known;
         }
-        let mut widest = WidestFit::of(machine, &self.vocab, &mut self.spelled, thread, spaced);
+        let mut widest =
+            WidestFit::of(&mut machine.local.automaton, &self.vocab, &mut self.spelled, thread, spaced);
         self.cache_rejected(&mut widest, thread, spaced);
-        let found = widest.or_narrower(machine, &self.vocab, &mut self.spelled, thread, spaced);
+        let found =
+            widest.or_narrower(&mut machine.local.automaton, &self.vocab, &mut self.spelled, thread, spaced);
         self.note_slice(thread, spaced, found)
     }
 
@@ -174,17 +183,29 @@ impl MaskCache {
 
     /// Returns true if a slice with characters beyond ASCII decides most tokens of a state.
     /// Narrower slices are tried only if the widest decides some.
-    pub(super) fn has_wide_slice(&mut self, machine: &mut Machine, thread: Thread) -> bool {
-        if !machine.is_unbounded(thread.local) {
+    pub(super) fn has_wide_slice(&mut self, machine: &mut StackMachine, thread: Thread) -> bool {
+        if !thread.local.is_unbounded() {
             return false;
         }
         let contained = match self.known_slice(thread, false) {
             Some(known) => known,
-            None => match WidestFit::of(machine, &self.vocab, &mut self.spelled, thread, false) {
+            None => match WidestFit::of(
+                &mut machine.local.automaton,
+                &self.vocab,
+                &mut self.spelled,
+                thread,
+                false,
+            ) {
                 WidestFit::Useless => None,
                 mut widest => {
                     self.cache_rejected(&mut widest, thread, false);
-                    let found = widest.or_narrower(machine, &self.vocab, &mut self.spelled, thread, false);
+                    let found = widest.or_narrower(
+                        &mut machine.local.automaton,
+                        &self.vocab,
+                        &mut self.spelled,
+                        thread,
+                        false,
+                    );
                     self.note_slice(thread, false, found)
                 }
             },

@@ -28,7 +28,7 @@ use smallvec::SmallVec;
 use super::rejection_bytes::{InEdge, IncomingEdges, RejectConditions, propagate};
 use super::slice_fit::{CharBoundary, SafeLengths, StateFits, are_tolerable};
 use crate::byte_set::ByteSet;
-use crate::machine::{Machine, StackId};
+use crate::machine::{Automaton, StackId};
 use crate::vocab::{ByteGroups, ClassSet, SliceKind, Vocabulary, byte_group, byte_set, each_class};
 
 /// Maximum number of states visited for a slice. What follows them counts as rejected or accepted,
@@ -70,7 +70,7 @@ impl ByteRuns {
     /// Returns all bytes between characters, or the continuation bytes inside one.
     fn runs(
         &mut self,
-        machine: &mut Machine,
+        automaton: &mut Automaton,
         vocab: &Vocabulary,
         (slice, text, body): (usize, u32, u32),
     ) -> Arc<[Run]> {
@@ -80,7 +80,7 @@ impl ByteRuns {
             // Inside a character of several bytes, other bytes do not matter.
             for b in if text == body { 0..=0xff } else { 0x80..=0xbf } {
                 let after = match b {
-                    0x80.. if kind.has_unicode() => Some(machine.step_state(text, b)).filter(|&to| to != 0),
+                    0x80.. if kind.has_unicode() => Some(automaton.step(text, b)).filter(|&to| to != 0),
                     ..0x80 if kind.has_ascii(b) && vocab.has_byte(b) => Some(body),
                     _ => None,
                 };
@@ -129,7 +129,7 @@ impl SliceSearch {
     /// Follows the strings over the characters of the slice from `state`. Returns `None` if many
     /// first bytes are rejected, or if the slice decides too little.
     pub fn from(
-        machine: &mut Machine,
+        automaton: &mut Automaton,
         vocab: &Vocabulary,
         slice: usize,
         spelled: &mut ByteRuns,
@@ -138,7 +138,7 @@ impl SliceSearch {
         let kind = vocab.slices()[slice].kind;
         let ascii: Vec<u8> = (0..0x80).filter(|&b| kind.has_ascii(b) && vocab.has_byte(b)).collect();
         let unspaced = kind == SliceKind::JsonUnspaced;
-        let body = if unspaced { machine.unspaced_body() } else { machine.string_interior() };
+        let body = if unspaced { automaton.unspaced_interior() } else { automaton.string_interior() };
         if ascii.is_empty() || body == 0 && kind.has_unicode() {
             // A vocabulary that cannot write strings has no such automaton.
             return None;
@@ -165,9 +165,9 @@ impl SliceSearch {
             if found.far == ASCII_ONLY_STATES && found.is_far_now(kind) {
                 break;
             }
-            leads_out |= machine.may_leave_rule(found.nodes[found.known].0, stack);
-            calls |= machine.has_calls(found.nodes[found.known].0);
-            found.expand(machine, vocab, slice, spelled, &mut index);
+            leads_out |= automaton.may_leave_rule(found.nodes[found.known].0, stack);
+            calls |= automaton.has_calls(found.nodes[found.known].0);
+            found.expand(automaton, vocab, slice, spelled, &mut index);
             // Where a narrow class is rejected in part, there is a narrower one without the
             // rejected letters.
             let bearable = match kind.has_unicode() {
@@ -191,7 +191,7 @@ impl SliceSearch {
             return None;
         }
         found.ends = leads_out && dying;
-        if !whole && !machine.calls_nothing() && !machine.is_purely_in_string(state) {
+        if !whole && !automaton.calls_nothing() && !automaton.is_purely_in_string(state) {
             // The same holds for a string that is rejected where no state was visited.
             return None;
         }
@@ -215,19 +215,19 @@ impl SliceSearch {
     /// Finds the targets of the bytes from the next node.
     fn expand(
         &mut self,
-        machine: &mut Machine,
+        automaton: &mut Automaton,
         vocab: &Vocabulary,
         slice: usize,
         spelled: &mut ByteRuns,
         index: &mut FxHashMap<(u32, u32), u32>,
     ) {
         let (state, text) = self.nodes[self.known];
-        let runs = spelled.runs(machine, vocab, (slice, text, self.body));
+        let runs = spelled.runs(automaton, vocab, (slice, text, self.body));
         let is_far = self.is_far_now(vocab.slices()[slice].kind);
         let mut edges: SmallVec<[Edge; 4]> = SmallVec::new();
         let mut deadly = 0;
         let mut kills = ByteSet::default();
-        let row = machine.transitions(state);
+        let row = automaton.transitions(state);
         for run in runs.iter().take_while(|run| !(is_far && run.lo >= 0x80)) {
             let mut lo = run.lo as usize;
             while lo <= run.hi as usize {

@@ -29,7 +29,7 @@ use super::cache::MaskCache;
 use super::exits::ExitToken;
 use super::memo::{ExitId, LocalMask};
 use super::union::Union;
-use crate::machine::{LocalState, Machine, ROOT_STACK, StackId};
+use crate::machine::{LocalState, ROOT_STACK, StackId, StackMachine};
 use crate::vocab::TokenId;
 
 /// Number of pairs of a set of exits and a stack from which on the sweep is used. A smaller number
@@ -57,7 +57,7 @@ impl MaskCache {
     /// followed.
     pub(super) fn sweep_stacks(
         &mut self,
-        machine: &mut Machine,
+        machine: &mut StackMachine,
         union: Union,
         todo: Vec<(ExitId, StackId)>,
     ) -> Mask {
@@ -83,7 +83,7 @@ impl MaskCache {
                 }
             };
             let Some(exits) = exits else { continue };
-            for group in machine.frames(stack).chunk_by(|a, b| a.ret == b.ret) {
+            for group in machine.stacks.frames(stack).clone().chunk_by(|a, b| a.ret == b.ret) {
                 let ret = group[0].ret;
                 let next = self.after_return(machine, ret, exits);
                 if added.insert((ret, exits)) {

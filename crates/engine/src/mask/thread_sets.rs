@@ -22,7 +22,7 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use crate::byte_set::ByteSet;
-use crate::machine::{Machine, StepResult, Thread};
+use crate::machine::{StackMachine, StepResult, TRIED, Thread};
 
 /// Up to this number, threads are stepped anew at each node.
 pub(super) const MIN_SET_SIZE: usize = 6;
@@ -96,7 +96,7 @@ impl ThreadSets {
     }
 
     /// Returns the id of a set, or `None` if it is small or there is no room.
-    pub(super) fn of(&mut self, machine: &mut Machine, threads: &[Thread]) -> Option<ThreadSetId> {
+    pub(super) fn of(&mut self, machine: &mut StackMachine, threads: &[Thread]) -> Option<ThreadSetId> {
         (threads.len() > MIN_SET_SIZE && !self.is_full()).then(|| self.intern(machine, threads))
     }
 
@@ -122,25 +122,25 @@ impl ThreadSets {
 
     /// Returns the step of a byte.
     #[inline]
-    pub(super) fn step(&mut self, machine: &mut Machine, id: ThreadSetId, byte: u8) -> Step {
+    pub(super) fn step(&mut self, machine: &mut StackMachine, id: ThreadSetId, byte: u8) -> Step {
         match self.steps.get(&(id, byte)) {
             Some(&step) => step,
             None => self.step_anew(machine, id, byte),
         }
     }
 
-    fn step_anew(&mut self, machine: &mut Machine, id: ThreadSetId, byte: u8) -> Step {
+    fn step_anew(&mut self, machine: &mut StackMachine, id: ThreadSetId, byte: u8) -> Step {
         let threads = self.list[id as usize].threads.clone();
         self.raw.clear();
         for thread in threads.iter() {
-            let to = machine.step_local(thread.local, byte);
+            let to = machine.local.step(thread.local, byte, TRIED);
             self.raw.extend(to.map(|local| Thread { local, ..*thread }));
         }
         let step = match self.entered.get(&*self.raw) {
             Some(&step) => step,
             None => {
                 let mut reached = std::mem::take(&mut self.reached);
-                machine.closure_after_step(&self.raw, &mut reached);
+                machine.closure_after_step(&self.raw, TRIED, &mut reached);
                 let to = (!reached.threads.is_empty()).then(|| self.intern(machine, &reached.threads));
                 let step = Step { to, ended: reached.ended, exit: reached.exit };
                 self.reached = reached;
@@ -154,12 +154,12 @@ impl ThreadSets {
         step
     }
 
-    fn intern(&mut self, machine: &mut Machine, threads: &[Thread]) -> ThreadSetId {
+    fn intern(&mut self, machine: &mut StackMachine, threads: &[Thread]) -> ThreadSetId {
         if let Some(&id) = self.index.get(threads) {
             return id;
         }
         let mut live = ByteSet::default();
-        threads.iter().for_each(|t| live = live.or(&machine.live_bytes(t.local.state)));
+        threads.iter().for_each(|t| live = live.or(&machine.local.automaton.live_bytes(t.local.state)));
         let threads: Arc<[Thread]> = threads.into();
         let id = self.list.len() as ThreadSetId;
         self.bytes +=

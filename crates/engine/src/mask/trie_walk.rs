@@ -15,7 +15,7 @@
 
 use super::thread_sets::{ThreadSetId, ThreadSets};
 use crate::byte_set::ByteSet;
-use crate::machine::{LocalState, Machine, ROOT_STACK, StepResult, Thread};
+use crate::machine::{LocalState, ROOT_STACK, StackMachine, StepResult, TRIED, Thread};
 use crate::vocab::{TokenId, Trie, TrieNode, byte_group};
 
 /// The result of a walk. The numbers are register values: characters so far, where they are
@@ -86,7 +86,7 @@ impl Walker {
     /// be passed over, and so may those that start with `skip`.
     pub(super) fn walk(
         &mut self,
-        machine: &mut Machine,
+        machine: &mut StackMachine,
         trie: &Trie,
         threads: &[Thread],
         (need, skip): (ByteFilter, Option<u8>),
@@ -110,7 +110,7 @@ impl Walker {
     /// Walks the node `top` and those below it; `threads` are at its parent.
     pub(super) fn walk_from(
         &mut self,
-        machine: &mut Machine,
+        machine: &mut StackMachine,
         trie: &Trie,
         top: TrieNode,
         threads: &[Thread],
@@ -136,7 +136,7 @@ impl Walker {
     /// Walks what is left of a level, and everything below.
     fn run(
         &mut self,
-        machine: &mut Machine,
+        machine: &mut StackMachine,
         trie: &Trie,
         mut level: WalkLevel,
         reach: u32,
@@ -167,12 +167,14 @@ impl Walker {
                 continue;
             }
             let byte = trie.byte(p);
+            #[cfg(test)]
+            crate::fault::pass(crate::fault::Point::Walk);
             // Once such a byte is on the path, every token below has it.
             let need = if byte_group(byte) & level.need != 0 { u16::MAX } else { level.need };
             if level.from == SINGLE_THREAD {
                 let stack = level.one.stack;
-                let Some(local) = machine.step_local(level.one.local, byte) else { continue };
-                if machine.stays_in_rule(local.state, stack) {
+                let Some(local) = machine.local.step(level.one.local, byte, TRIED) else { continue };
+                if machine.local.automaton.stays_in_rule(local.state, stack) {
                     found.tokens.extend(trie.tokens_at(p).iter().map(|&t| (t, local.n)));
                     if trie.end(p) > p + 1 {
                         let below = self.level(machine, trie, p, &[Thread { local, stack }], need);
@@ -184,7 +186,7 @@ impl Walker {
                     }
                     continue;
                 }
-                machine.step(&[level.one], byte, &mut self.reached);
+                machine.step(&[level.one], byte, TRIED, &mut self.reached);
             } else if level.from == THREAD_SET && !self.thread_sets.is_full() {
                 let step = self.thread_sets.step(machine, level.thread_set, byte);
                 if let Some(n) = step.exit {
@@ -204,9 +206,9 @@ impl Walker {
                 }
                 continue;
             } else if level.from == THREAD_SET {
-                machine.step(self.thread_sets.threads(level.thread_set), byte, &mut self.reached);
+                machine.step(self.thread_sets.threads(level.thread_set), byte, TRIED, &mut self.reached);
             } else {
-                machine.step(&self.pool[level.from..], byte, &mut self.reached);
+                machine.step(&self.pool[level.from..], byte, TRIED, &mut self.reached);
             }
             if let Some(n) = self.reached.exit {
                 found.exits.push((p, n));
@@ -233,7 +235,7 @@ impl Walker {
     #[inline]
     fn level(
         &mut self,
-        machine: &mut Machine,
+        machine: &mut StackMachine,
         trie: &Trie,
         p: TrieNode,
         threads: &[Thread],
@@ -243,7 +245,9 @@ impl Walker {
             return self.level_of(trie, p, bunch, need);
         }
         let (fan, rest) = fan(trie, p, || {
-            threads.iter().fold(ByteSet::default(), |all, t| all.or(&machine.live_bytes(t.local.state)))
+            threads
+                .iter()
+                .fold(ByteSet::default(), |all, t| all.or(&machine.local.automaton.live_bytes(t.local.state)))
         });
         let (from, one) = match *threads {
             [one] => (SINGLE_THREAD, one),

@@ -13,7 +13,7 @@
 //!
 //! Some dozen tries where an item may begin or end, and few elsewhere.
 
-use crate::machine::{ConfigId, ExtensionProbe, Machine, ProbeStep};
+use crate::machine::{ConfigId, ExtensionProbe, Machine, ProbeStep, separates};
 use crate::vocab::{TokenId, Trie, Vocabulary};
 
 use super::Mask;
@@ -32,11 +32,11 @@ pub(super) fn repeating_tokens(
     if machine.is_scoped(config) {
         let places = machine.depths(config);
         let list = if text { &separators.quoted } else { &separators.any };
-        let separates = |token: &TokenId| {
+        let has_separator = |token: &TokenId| {
             let bytes = vocab.token_bytes(*token);
-            places.iter().any(|&place| Machine::separates(place, bytes))
+            places.iter().any(|&place| separates(place, bytes))
         };
-        suspects.extend(list.iter().copied().filter(|&t| mask.contains(t)).filter(separates));
+        suspects.extend(list.iter().copied().filter(|&t| mask.contains(t)).filter(has_separator));
     }
     if machine.has_spoiling() {
         suspects.extend_from_slice(&separators.brackets);

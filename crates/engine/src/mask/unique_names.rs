@@ -22,7 +22,7 @@ use super::Mask;
 use super::cache::MaskCache;
 use super::exits::ExitToken;
 use super::memo::LocalMask;
-use crate::machine::{ConfigId, LocalState, Machine};
+use crate::machine::{ConfigId, LocalState, Machine, StackMachine, TRIED};
 use crate::vocab::TokenId;
 
 impl MaskCache {
@@ -30,7 +30,7 @@ impl MaskCache {
     /// only tried.
     pub(super) fn remove_repeated_names(&self, machine: &mut Machine, config: ConfigId, mask: &mut Mask) {
         let mut repeats = Vec::new();
-        for token in self.vocab.repeating_tokens(machine.has_scalar_sets()) {
+        for token in self.vocab.repeating_tokens(machine.core.local.automaton.has_scalar_sets()) {
             if mask.contains(token) && !machine.allows(config, self.vocab.token_bytes(token)) {
                 repeats.push(token);
             }
@@ -40,15 +40,15 @@ impl MaskCache {
 
     /// Returns the mask of text that must not become one of some names. Only an exit can complete a
     /// name.
-    pub(super) fn unique_text_mask(&mut self, machine: &mut Machine, local: LocalState) -> LocalMask {
+    pub(super) fn unique_text_mask(&mut self, machine: &mut StackMachine, local: LocalState) -> LocalMask {
         let text = self.text(machine, local.state);
         let vocab = self.vocab.clone();
-        let (now, next) = (machine.would_repeat(local, &[]), machine.repeating_bytes(local));
+        let (now, next) = (machine.local.would_repeat(local, &[]), machine.local.repeating_bytes(local));
         let mut completes = |tail: &ExitToken| {
             // The byte at the exit is the closing quote.
             match &vocab.token_bytes(tail.token)[..(tail.offset as usize).saturating_sub(1)] {
                 [] => now,
-                rest => next[rest[0] as usize] && machine.would_repeat(local, rest),
+                rest => next[rest[0] as usize] && machine.local.would_repeat(local, rest),
             }
         };
         let exits: Vec<ExitToken> = text.exits.iter().map(|e| e.0).filter(|t| !completes(t)).collect();
@@ -63,7 +63,7 @@ impl MaskCache {
     /// the language.
     pub(super) fn unique_language_mask(
         &mut self,
-        machine: &mut Machine,
+        machine: &mut StackMachine,
         local: LocalState,
         free: LocalMask,
     ) -> LocalMask {
@@ -71,11 +71,11 @@ impl MaskCache {
         let trie = vocab.trie();
         // Tokens that complete a known name, or can only become one.
         let mut stuck = FxHashSet::default();
-        for rest in machine.remaining_seen(local) {
+        for rest in machine.local.remaining_names(local) {
             let mut at = Some(local);
             for (i, &byte) in rest.iter().enumerate() {
                 let Some(node) = trie.find(&rest[..=i]) else { break };
-                at = at.and_then(|at| machine.step_local(at, byte));
+                at = at.and_then(|at| machine.local.step(at, byte, TRIED));
                 if at.is_none() {
                     stuck.extend(trie.tokens_below(node).iter().copied());
                     break;

@@ -209,7 +209,7 @@ impl Compiler {
         program.determinise();
         let states = program.dfa_len() as u32;
         let mut machine = Machine::new(program.clone(), self.vocab.quoted_strings().clone());
-        let masks = MaskCache::base(&self.vocab, &mut machine, states);
+        let masks = MaskCache::base(&self.vocab, &mut machine.core, states);
         let base = Arc::new(Base { program, masks });
         if bases.len() == MAX_BASES {
             bases.remove(0);

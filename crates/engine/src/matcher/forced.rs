@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 use super::Matcher;
 use super::tables::ForcedRun;
-use crate::machine::{ConfigId, DEAD_CONFIG, Machine, StepResult, Thread};
+use crate::machine::{ConfigId, DEAD_CONFIG, StackMachine, StepResult, TRIED, Thread};
 use crate::vocab::{TokenId, TrieNode, Vocabulary};
 
 /// Longest forced run returned at once, in bytes.
@@ -286,7 +286,7 @@ impl Matcher {
         for count in (1..=tokens.len().min(4)).rev() {
             let suffix = self.vocab.decode(&tokens[tokens.len() - count..]);
             if let Some(node) = trie.find(&suffix)
-                && !extensions(machine, &self.vocab, node, &threads, 1).is_empty()
+                && !extensions(&mut machine.core, &self.vocab, node, &threads, 1).is_empty()
             {
                 safe = tokens.len() - count;
                 break;
@@ -295,7 +295,7 @@ impl Matcher {
         let bytes = self.vocab.decode(&tokens[tokens.len().saturating_sub(3)..]);
         for start in 1..bytes.len() {
             if let Some(node) = trie.find(&bytes[start..]) {
-                for more in extensions(machine, &self.vocab, node, &threads, MAX_EXTENSIONS) {
+                for more in extensions(&mut machine.core, &self.vocab, node, &threads, MAX_EXTENSIONS) {
                     if !found.contains(&more) {
                         found.push(more);
                     }
@@ -344,7 +344,7 @@ fn whole_characters(bytes: &[u8]) -> usize {
 /// Returns the bytes after `node` of the tokens below it that are legal from `threads`, at most
 /// `most`.
 fn extensions(
-    machine: &mut Machine,
+    machine: &mut StackMachine,
     vocab: &Vocabulary,
     node: TrieNode,
     threads: &[Thread],
@@ -356,7 +356,7 @@ fn extensions(
     let mut reached = StepResult::default();
     while let Some((at, bytes, threads)) = todo.pop() {
         for child in trie.children(at) {
-            machine.step(&threads, trie.byte(child), &mut reached);
+            machine.step(&threads, trie.byte(child), TRIED, &mut reached);
             if reached.is_dead() {
                 continue;
             }

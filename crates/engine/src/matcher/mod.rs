@@ -13,6 +13,8 @@
 mod bitmask;
 mod compiler;
 mod explain;
+#[cfg(test)]
+mod fault_tests;
 mod forced;
 mod history;
 mod json_pointer;
@@ -31,7 +33,7 @@ pub use tables::Memory;
 use std::sync::Arc;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::machine::{ConfigId, DEAD_CONFIG};
+use crate::machine::{ConfigId, DEAD_CONFIG, shortest_text};
 use crate::mask::Mask;
 use crate::vocab::{TokenId, Vocabulary};
 use history::History;
@@ -360,7 +362,7 @@ impl Matcher {
             return Some(Vec::new());
         }
         let mut runtime = self.replica.lock();
-        let found = runtime.machine()?.shortest(self.history.current(), most);
+        let found = shortest_text(runtime.machine()?, self.history.current(), most);
         runtime.note_size();
         self.replica.retire_if_full(&runtime);
         found

@@ -21,11 +21,12 @@ use crate::error::{Error, ErrorKind, Result};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-use crate::machine::intern::Nodes;
+use crate::machine::builder::ProgramBuilder;
 use crate::machine::lazy_dfa::DfaId;
-use crate::machine::lower::{FRESH, MEMBERS, ProgramBuilder, STRING};
 use crate::machine::lower_regular::{Calls, Value, too_complex};
 use crate::machine::nfa::{ACCEPT, DEAD, GuardKind, NfaId, RegisterIx, RuleIx, State};
+use crate::machine::program::{FRESH, MEMBERS, STRING};
+use crate::machine::properties::memory::is_counted;
 use crate::machine::register::{
     DeclaredProperty, NameTrie, Names, PropertyTable, Register, SyntaxCost, Undeclared, UndeclaredGroup,
     UniqueName,
@@ -35,44 +36,6 @@ use crate::machine::scalars;
 /// Number of names from which on a required undeclared property counts as unbounded. With fewer,
 /// other properties could use up its names.
 const UNBOUNDED_NAMES: u32 = 10_000;
-
-/// The memory that the rule of a node needs.
-pub(crate) enum Memory {
-    /// None.
-    None,
-    /// Undeclared names, of which there are always more.
-    Names,
-    /// A register with a table of its properties.
-    Members,
-}
-
-/// Returns the memory that the rule of a node needs.
-pub(crate) fn memory(ir: Nodes<'_>, node: NodeId, any_order: bool) -> Memory {
-    let object = match ir.node(node) {
-        Node::JsonObject(object) => object,
-        Node::JsonSet { .. } => return Memory::Members,
-        _ => return Memory::None,
-    };
-    let extras = object.extra.iter().chain(object.demand.iter().map(|d| &d.entry));
-    let declared = object.properties.len();
-    let any_order = any_order || object.any_order;
-    if is_counted(object) || any_order && declared + extras.clone().count() > 1 {
-        return Memory::Members;
-    }
-    match (extras.clone().next(), extras.clone().any(|e| e.keys.is_some())) {
-        (None, _) => Memory::None,
-        (Some(_), false) => Memory::Names,
-        (Some(_), true) => Memory::Members,
-    }
-}
-
-/// Returns true if the bounds of an object restrict it more than its properties do.
-fn is_counted(object: &Object) -> bool {
-    let required = object.properties.iter().filter(|p| p.required).count();
-    let open = !object.extra.is_empty() || !object.demand.is_empty();
-    let high = object.max.is_some_and(|max| open || (max as usize) < object.properties.len());
-    object.min as usize > required || high
-}
 
 /// A state whose texts are being counted.
 struct Texts {

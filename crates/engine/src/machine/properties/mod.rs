@@ -1,6 +1,6 @@
-//! Properties of JSON objects: `lower` makes their states, `seen_names` holds interned sets of the
-//! names seen so far, and `guards` keeps names from repeating and checks counts and order.
+//! The wing for objects that remember their properties, and for arrays of unique scalars.
 
 pub(super) mod guards;
 pub(super) mod lower;
+pub(super) mod memory;
 pub(super) mod seen_names;

@@ -30,6 +30,8 @@ pub type TextId = u32;
 pub const NO_TEXT: TextId = 0;
 /// A text of which is known only that no remembered name begins with it.
 pub const UNKNOWN: TextId = u32::MAX;
+/// In place of the text of the output: bytes are only tried, and no name is remembered.
+pub const TRIED: TextId = UNKNOWN;
 
 /// Index of a set; 0 is the empty one.
 pub type SetId = u32;
@@ -233,17 +235,21 @@ impl SeenNames {
         bytes
     }
 
-    /// Returns the text with one more byte. A new text is remembered only if `record` is true.
+    /// Returns the text with one more byte, or [`UNKNOWN`] if it was not met.
     #[inline]
-    pub fn with_byte(&mut self, text: TextId, byte: u8, record: bool) -> TextId {
+    pub fn known_with_byte(&self, text: TextId, byte: u8) -> TextId {
         if text == UNKNOWN {
             return UNKNOWN;
         }
-        if let Some(&known) = self.text_index.get(&(text, byte)) {
+        self.text_index.get(&(text, byte)).copied().unwrap_or(UNKNOWN)
+    }
+
+    /// Returns the text with one more byte. A new text is remembered only if `record` is true.
+    #[inline]
+    pub fn with_byte(&mut self, text: TextId, byte: u8, record: bool) -> TextId {
+        let known = self.known_with_byte(text, byte);
+        if known != UNKNOWN || text == UNKNOWN || !record {
             return known;
-        }
-        if !record {
-            return UNKNOWN;
         }
         let new = self.texts.len() as TextId;
         self.texts.push((text, byte, self.texts[text as usize].2 + 1));

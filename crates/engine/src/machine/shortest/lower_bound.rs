@@ -14,13 +14,14 @@
 //!
 //! Distances between configurations: they would need all configurations at once.
 
-use std::sync::Arc;
-
 use rustc_hash::FxHashMap;
 
-use crate::machine::configuration::{Frame, LocalState, Machine, StackId, Thread, UNKNOWN_STACK};
+use crate::machine::automaton::Automaton;
+use crate::machine::closure::StackMachine;
+use crate::machine::local::LocalMachine;
 use crate::machine::nfa::{ACCEPT, GuardKind, Nfa, NfaId, RegisterIx, RuleIx, State};
 use crate::machine::register::{DeclaredProperty, Items, PropertyTable, Register};
+use crate::machine::thread::{Frame, LocalState, StackId, Thread, UNKNOWN_STACK};
 
 /// The bound of a state that cannot be ended, or that is nested too deeply.
 const FAR: u32 = u32::MAX;
@@ -47,7 +48,9 @@ pub(crate) struct LowerBounds {
 }
 
 impl LowerBounds {
-    pub fn new(nfa: &Nfa, starts: &[NfaId], registers: &[Register], gap: u32) -> LowerBounds {
+    /// Finds the lower bounds of an automaton.
+    pub fn of(automaton: &Automaton) -> LowerBounds {
+        let (nfa, starts, registers) = (&*automaton.nfa, &*automaton.starts, &*automaton.registers);
         let unknown = vec![FAR; registers.len()];
         let mut least = LowerBounds {
             states: vec![FAR; nfa.len()],
@@ -55,7 +58,7 @@ impl LowerBounds {
             added: unknown.clone(),
             property: unknown,
             named: behind_names(nfa),
-            separator: 1 + gap,
+            separator: 1 + automaton.min_separator_bytes,
         };
         least.states[ACCEPT as usize] = 0;
         for _ in 0..MAX_LOOKS / nfa.len() {
@@ -208,6 +211,40 @@ impl LowerBounds {
         // The first has no comma.
         sum.saturating_add(others).saturating_sub(if any { 0 } else { members.around.comma })
     }
+
+    /// Returns the bytes from a local state to the end of its rule; `called` if it waits for a call
+    /// to return.
+    fn of_local(&self, machine: &LocalMachine, local: LocalState, called: bool) -> u32 {
+        let automaton = &machine.automaton;
+        let members = automaton.members(local.state);
+        let own = members.iter().map(|&s| self.states[s as usize]).min().unwrap_or(FAR);
+        match automaton.register(local.register) {
+            Register::Chars { min, raw: true, .. } => own.max(min.saturating_sub(local.n)),
+            Register::Chars { min, .. } if own > 0 => own.max(min.saturating_sub(local.n).saturating_add(1)),
+            Register::Items(items) => {
+                // The first has no comma. Where the next one may begin, its comma is already
+                // present.
+                let scans = automaton.state(local.state).scans;
+                let calls = automaton.has_calls(local.state) || members.iter().any(|&s| is_gap(automaton, s));
+                let to = if calls && !scans { items.min.max(local.n + 1) } else { items.min };
+                let bare = calls || local.n == 0;
+                let items = self.of_items(&automaton.starts, &automaton.registers, items, local.n..to, bare);
+                own.saturating_add(items)
+            }
+            Register::Members(entries) => {
+                let set = machine.names.set(local.n);
+                // An item, or an undeclared name, counts once it is complete.
+                let writing = called && (entries.set || members.iter().any(|&s| self.named[s as usize]));
+                let ways = members.iter().map(|&s| (self.states[s as usize], self.entries[s as usize]));
+                let ahead = ways.filter(|way| way.0 == own).map(|way| way.1).max().unwrap_or(0);
+                let count = set.count.saturating_add(u32::from(writing)).saturating_add(ahead);
+                let entries = (local.register, &**entries);
+                let program = (&*automaton.starts, &*automaton.registers);
+                own.saturating_add(self.of_entries(program, entries, |i| set.has(i), count))
+            }
+            _ => own,
+        }
+    }
 }
 
 /// Returns the bytes that a declared property takes besides its value, with its comma.
@@ -231,6 +268,13 @@ fn behind_names(nfa: &Nfa) -> Vec<bool> {
     behind
 }
 
+/// Returns true if a state waits for white space between a comma and the next item.
+fn is_gap(automaton: &Automaton, state: NfaId) -> bool {
+    let item = |to: NfaId| matches!(automaton.nfa.state(to), State::CallItem { .. });
+    automaton.min_separator_bytes > 0
+        && matches!(automaton.nfa.state(state), State::Byte { to, .. } if item(to))
+}
+
 /// The bounds below the stacks met so far.
 #[derive(Debug, Default)]
 pub(crate) struct StackBounds(FxHashMap<StackId, u32>);
@@ -239,91 +283,38 @@ impl StackBounds {
     fn known(&self, stack: StackId) -> Option<u32> {
         if stack <= UNKNOWN_STACK { Some(0) } else { self.0.get(&stack).copied() }
     }
-}
-
-impl Machine {
-    /// Returns the lower bounds of the states; makes them on the first call.
-    pub(crate) fn least(&mut self) -> Arc<LowerBounds> {
-        let (nfa, starts, registers, gap) =
-            (&self.nfa, &self.starts, &self.registers, self.min_separator_bytes);
-        self.least.get_or_insert_with(|| Arc::new(LowerBounds::new(nfa, starts, registers, gap))).clone()
-    }
-
-    /// Returns the bytes from a local state to the end of its rule; `called` if it waits for a call
-    /// to return.
-    fn least_of_local(&self, least: &LowerBounds, local: LocalState, called: bool) -> u32 {
-        let members = self.dfa.members(local.state);
-        let own = members.iter().map(|&s| least.states[s as usize]).min().unwrap_or(FAR);
-        match &self.registers[local.register as usize] {
-            Register::Chars { min, raw: true, .. } => own.max(min.saturating_sub(local.n)),
-            Register::Chars { min, .. } if own > 0 => own.max(min.saturating_sub(local.n).saturating_add(1)),
-            Register::Items(items) => {
-                // The first has no comma. Where the next one may begin, its comma is already
-                // present.
-                let scans = self.dfa.state(local.state).scans;
-                let calls = self.dfa.calls(local.state) || members.iter().any(|&s| self.is_gap(s));
-                let to = if calls && !scans { items.min.max(local.n + 1) } else { items.min };
-                let bare = calls || local.n == 0;
-                let items = least.of_items(&self.starts, &self.registers, items, local.n..to, bare);
-                own.saturating_add(items)
-            }
-            Register::Members(entries) => {
-                let set = self.seen_names.set(local.n);
-                // An item, or an undeclared name, counts once it is complete.
-                let writing = called && (entries.set || members.iter().any(|&s| least.named[s as usize]));
-                let ways = members.iter().map(|&s| (least.states[s as usize], least.entries[s as usize]));
-                let ahead = ways.filter(|way| way.0 == own).map(|way| way.1).max().unwrap_or(0);
-                let count = set.count.saturating_add(u32::from(writing)).saturating_add(ahead);
-                let entries = (local.register, &**entries);
-                let program = (&*self.starts, &*self.registers);
-                own.saturating_add(least.of_entries(program, entries, |i| set.has(i), count))
-            }
-            _ => own,
-        }
-    }
-
-    /// Returns true if a state waits for white space between a comma and the next item.
-    fn is_gap(&self, state: NfaId) -> bool {
-        let item = |to: NfaId| matches!(self.nfa.state(to), State::CallItem { .. });
-        self.min_separator_bytes > 0 && matches!(self.nfa.state(state), State::Byte { to, .. } if item(to))
-    }
 
     /// Returns the bytes that are missing after the rule on a stack has ended.
-    fn least_below(&self, least: &LowerBounds, below: &mut StackBounds, stack: StackId) -> u32 {
+    fn of_stack(&mut self, least: &LowerBounds, machine: &StackMachine, stack: StackId) -> u32 {
         let mut todo = vec![stack];
         while let Some(&top) = todo.last() {
-            if below.known(top).is_some() {
+            if self.known(top).is_some() {
                 todo.pop();
                 continue;
             }
-            let frames = &self.stacks[top as usize];
-            let unknown = frames.iter().find(|frame| below.known(frame.parent).is_none());
+            let frames = machine.stacks.frames(top);
+            let unknown = frames.iter().find(|frame| self.known(frame.parent).is_none());
             if let Some(frame) = unknown {
                 todo.push(frame.parent);
                 continue;
             }
             let of = |f: &Frame| {
-                let parent = below.known(f.parent).unwrap_or(FAR);
-                self.least_of_local(least, f.ret, true).saturating_add(parent)
+                let parent = self.known(f.parent).unwrap_or(FAR);
+                least.of_local(&machine.local, f.ret, true).saturating_add(parent)
             };
             let bound = frames.iter().map(of).min().unwrap_or(FAR);
-            below.0.insert(top, bound);
+            self.0.insert(top, bound);
         }
-        below.known(stack).unwrap_or(FAR)
+        self.known(stack).unwrap_or(FAR)
     }
 
     /// Returns a lower bound of the bytes from the nearest of some threads to the end of its whole
     /// stack.
-    pub(crate) fn least_of_threads(
-        &self,
-        least: &LowerBounds,
-        below: &mut StackBounds,
-        threads: &[Thread],
-    ) -> u32 {
-        let of = |below: &mut StackBounds, thread: &Thread| {
-            let own = self.least_of_local(least, thread.local, false);
-            own.saturating_add(self.least_below(least, below, thread.stack))
+    pub fn of_threads(&mut self, least: &LowerBounds, machine: &StackMachine, threads: &[Thread]) -> u32 {
+        let of = |thread: &Thread| {
+            let own = least.of_local(&machine.local, thread.local, false);
+            own.saturating_add(self.of_stack(least, machine, thread.stack))
         };
-        threads.iter().map(|thread| of(below, thread)).min().unwrap_or(FAR)
+        threads.iter().map(of).min().unwrap_or(FAR)
     }
 }

@@ -57,37 +57,35 @@ struct Search<'a> {
     most: u32,
 }
 
-impl Machine {
-    /// Returns bytes that lead from `config` to where the output may end: the fewest, unless the
-    /// search for them takes too long. Returns `None` if all texts are longer than `most`, or if
-    /// none was found within the limits above.
-    pub fn shortest(&mut self, config: ConfigId, most: usize) -> Option<Vec<u8>> {
-        let least = self.least();
-        let most = u32::try_from(most).unwrap_or(u32::MAX);
-        for (greedy, budget) in [(false, MAX_EXACT), (true, MAX_ANY)] {
-            let mut search = Search {
-                machine: self,
-                least: &least,
-                below: StackBounds::default(),
-                nodes: Vec::new(),
-                met: FxHashMap::default(),
-                open: BinaryHeap::new(),
-                greedy,
-                most,
-            };
-            let missing = search.missing(config) as usize;
-            search.add_within(PathNode { config, from: 0, byte: 0, depth: 0 }, u32::MAX);
-            if missing > MAX_NODES {
-                return None;
-            }
-            match search.run(budget + missing) {
-                SearchOutcome::Found(node) => return Some(search.way(node)),
-                SearchOutcome::TooFar => return None,
-                SearchOutcome::OutOfBudget => {}
-            }
+/// Returns bytes that lead from `config` to where the output may end: the fewest, unless the search
+/// for them takes too long. Returns `None` if all texts are longer than `most`, or if none was found
+/// within the limits above.
+pub fn shortest_text(machine: &mut Machine, config: ConfigId, most: usize) -> Option<Vec<u8>> {
+    let least = machine.lower_bounds();
+    let most = u32::try_from(most).unwrap_or(u32::MAX);
+    for (greedy, budget) in [(false, MAX_EXACT), (true, MAX_ANY)] {
+        let mut search = Search {
+            machine,
+            least: &least,
+            below: StackBounds::default(),
+            nodes: Vec::new(),
+            met: FxHashMap::default(),
+            open: BinaryHeap::new(),
+            greedy,
+            most,
+        };
+        let missing = search.missing(config) as usize;
+        search.add_within(PathNode { config, from: 0, byte: 0, depth: 0 }, u32::MAX);
+        if missing > MAX_NODES {
+            return None;
         }
-        None
+        match search.run(budget + missing) {
+            SearchOutcome::Found(node) => return Some(search.way(node)),
+            SearchOutcome::TooFar => return None,
+            SearchOutcome::OutOfBudget => {}
+        }
     }
+    None
 }
 
 enum SearchOutcome {
@@ -130,7 +128,7 @@ impl Search<'_> {
         let PathNode { config, depth, .. } = self.nodes[at as usize];
         let (before, mut later) = (self.nodes.len(), u32::MAX);
         for all in [false, true] {
-            let mut bytes = self.machine.representative_bytes(config, all);
+            let mut bytes = representative_bytes(self.machine, config, all);
             if self.greedy && !bytes.is_empty() {
                 // Starts with a different one each time, so that several texts soon differ from
                 // each other.
@@ -147,7 +145,7 @@ impl Search<'_> {
             }
             // Only where texts must be new do bytes of one range differ.
             let found = self.nodes.len() > before || later != u32::MAX;
-            if found || !(self.machine.tracks_names() || self.machine.distinct.on) {
+            if found || !(self.machine.tracks_names() || self.machine.has_unique_items()) {
                 break;
             }
         }
@@ -181,7 +179,7 @@ impl Search<'_> {
             return 0;
         }
         let threads = self.machine.threads(config);
-        self.machine.least_of_threads(self.least, &mut self.below, &threads)
+        self.below.of_threads(self.least, &self.machine.core, &threads)
     }
 
     /// Returns the bytes that lead to a node.
@@ -197,40 +195,40 @@ impl Search<'_> {
     }
 }
 
-impl Machine {
-    /// Returns one byte of each range that the threads of a configuration distinguish, the most
-    /// readable one. Where texts must be new, also returns all letters and digits. With `all`,
-    /// returns all bytes.
-    fn representative_bytes(&mut self, config: ConfigId, all: bool) -> Vec<u8> {
-        // The starts of ranges, and the bytes inside one.
-        let (mut begins, mut live) = ([false; 257], [false; 256]);
-        let mut new = self.distinct.on;
-        for thread in self.threads(config).iter() {
-            new |= self.is_unique_name(thread.local);
-            for (lo, hi, _) in self.dfa.ranges(&self.nfa, thread.local.state) {
-                begins[lo as usize] = true;
-                begins[hi as usize + 1] = true;
-                live[lo as usize..=hi as usize].fill(true);
-            }
+/// Returns one byte of each range that the threads of a configuration distinguish, the most
+/// readable one. Where texts must be new, also returns all letters and digits. With `all`,
+/// returns all bytes.
+fn representative_bytes(machine: &mut Machine, config: ConfigId, all: bool) -> Vec<u8> {
+    // The starts of ranges, and the bytes inside one.
+    let (mut begins, mut live) = ([false; 257], [false; 256]);
+    let mut new = machine.has_unique_items();
+    let threads = machine.threads(config);
+    let automaton = &mut machine.core.local.automaton;
+    for thread in threads.iter() {
+        new |= automaton.is_unique_name(thread.local);
+        for (lo, hi, _) in automaton.ranges(thread.local.state) {
+            begins[lo as usize] = true;
+            begins[hi as usize + 1] = true;
+            live[lo as usize..=hi as usize].fill(true);
         }
-        let mut bytes = Vec::new();
-        let mut from = 0;
-        while from < 256 {
-            let to = (from + 1..=256).find(|&b| b == 256 || begins[b]).unwrap_or(256);
-            if live[from] {
-                let range = from as u8..=(to - 1) as u8;
-                if all {
-                    bytes.extend(range);
-                } else {
-                    let best = plain(range.clone());
-                    bytes.push(best);
-                    bytes.extend(range.filter(|&b| new && b != best && b.is_ascii_alphanumeric()));
-                }
-            }
-            from = to;
-        }
-        bytes
     }
+    let mut bytes = Vec::new();
+    let mut from = 0;
+    while from < 256 {
+        let to = (from + 1..=256).find(|&b| b == 256 || begins[b]).unwrap_or(256);
+        if live[from] {
+            let range = from as u8..=(to - 1) as u8;
+            if all {
+                bytes.extend(range);
+            } else {
+                let best = plain(range.clone());
+                bytes.push(best);
+                bytes.extend(range.filter(|&b| new && b != best && b.is_ascii_alphanumeric()));
+            }
+        }
+        from = to;
+    }
+    bytes
 }
 
 /// Returns the most readable byte of a range.

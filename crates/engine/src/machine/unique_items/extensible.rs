@@ -16,11 +16,13 @@
 
 use std::sync::Arc;
 
-use crate::machine::configuration::{Machine, StepResult, Thread};
+use crate::machine::closure::{StackMachine, StepResult};
 use crate::machine::lazy_dfa::DEAD_STATE;
-use crate::machine::properties::seen_names::TextId;
+use crate::machine::properties::seen_names::{SeenNames, TextId};
+use crate::machine::stack::{Scope, Stacks};
+use crate::machine::thread::Thread;
 use crate::machine::unique_items::value::{ValueCursor, is_space};
-use crate::machine::unique_items::{Ended, Scope};
+use crate::machine::unique_items::{Ended, ItemTables};
 
 /// Maximum number of steps of one search. Only items that can be written in very many ways and are
 /// nearly exhausted need more. Then a new item is assumed to be possible.
@@ -52,28 +54,28 @@ pub enum ProbeStep {
     Probe(ExtensionProbe),
 }
 
-impl Machine {
-    /// Returns true if some thread is in no scope whose item may be unable to become new.
-    fn is_unconstrained(&mut self, threads: &[Thread], tight: &[Tight]) -> bool {
-        let bad: Vec<Scope> = tight.iter().map(|t| t.0).collect();
-        bad.is_empty() || threads.iter().any(|t| self.drop_scopes(t.stack, &bad).is_some())
-    }
+/// Returns true if some thread is in no scope whose item may be unable to become new.
+fn is_unconstrained(stacks: &mut Stacks, threads: &[Thread], tight: &[Tight]) -> bool {
+    let bad: Vec<Scope> = tight.iter().map(|t| t.0).collect();
+    bad.is_empty() || threads.iter().any(|t| stacks.without_scopes(t.stack, &bad).is_some())
+}
 
+impl ItemTables {
     /// Returns true if from some of the threads after `text` every array can get items that are new
     /// to it.
-    pub(crate) fn can_extend(&mut self, threads: &[Thread], text: TextId) -> bool {
-        if self.has_unbounded_choice(threads, text) {
+    pub fn can_extend(&mut self, machine: &mut StackMachine, threads: &[Thread], text: TextId) -> bool {
+        if self.unbounded.has_choice(machine, threads, text) {
             return true;
         }
-        let tight = self.constrained_scopes(threads, text);
-        self.search(ExtensionProbe { threads: threads.to_vec(), text, constrained_scopes: tight })
+        let tight = self.constrained_scopes(machine, threads, text);
+        self.search(machine, ExtensionProbe { threads: threads.to_vec(), text, constrained_scopes: tight })
     }
 
     /// Returns the scopes whose item may still become an earlier one.
-    fn constrained_scopes(&mut self, threads: &[Thread], text: TextId) -> Vec<Tight> {
+    fn constrained_scopes(&mut self, machine: &StackMachine, threads: &[Thread], text: TextId) -> Vec<Tight> {
         let mut tight = Vec::new();
-        for scope in self.scopes(threads) {
-            let cursors = self.matching_items(scope, text);
+        for scope in machine.stacks.scopes(threads) {
+            let cursors = self.matching_items(&machine.local.names, scope, text);
             if !cursors.is_empty() {
                 tight.push((scope, cursors));
             }
@@ -82,11 +84,18 @@ impl Machine {
     }
 
     /// Returns the same one byte later, given the result `before`.
-    fn tight_after(&mut self, before: &[Tight], threads: &[Thread], text: TextId, b: u8) -> Vec<Tight> {
+    fn tight_after(
+        &mut self,
+        machine: &StackMachine,
+        before: &[Tight],
+        (threads, text): (&[Thread], TextId),
+        b: u8,
+    ) -> Vec<Tight> {
+        let names = &machine.local.names;
         let mut tight = Vec::new();
-        for scope in self.scopes(threads) {
-            let cursors = if self.scan(scope.1, text).item == text {
-                self.matching_items(scope, text)
+        for scope in machine.stacks.scopes(threads) {
+            let cursors = if self.scan(names, scope.1, text).item == text {
+                self.matching_items(names, scope, text)
             } else if let Some((_, cursors)) = before.iter().find(|t| t.0 == scope) {
                 self.followed(cursors, b)
             } else {
@@ -100,38 +109,37 @@ impl Machine {
     }
 
     /// Searches for a path that leads away from the earlier items.
-    fn search(&mut self, place: ExtensionProbe) -> bool {
-        if self.is_unconstrained(&place.threads, &place.constrained_scopes) {
+    fn search(&mut self, machine: &mut StackMachine, place: ExtensionProbe) -> bool {
+        if is_unconstrained(&mut machine.stacks, &place.threads, &place.constrained_scopes) {
             return true;
         }
         let mut todo = vec![place];
         let mut budget = MAX_SEARCH;
         while let Some(place) = todo.pop() {
-            for b in self.distinguishing_bytes(&place) {
+            for b in self.distinguishing_bytes(machine, &place) {
                 budget -= 1;
                 if budget == 0 {
                     return true;
                 }
-                match self.search_byte(&place, b) {
-                    Some(child) if self.is_unconstrained(&child.threads, &child.constrained_scopes) => {
-                        return true;
-                    }
-                    Some(child) => todo.push(child),
-                    None => {}
+                let Some(child) = self.search_byte(machine, &place, b) else { continue };
+                if is_unconstrained(&mut machine.stacks, &child.threads, &child.constrained_scopes) {
+                    return true;
                 }
+                todo.push(child);
             }
         }
         false
     }
 
     /// Returns the bytes that some thread accepts and that make a difference to values.
-    fn distinguishing_bytes(&mut self, node: &ExtensionProbe) -> Vec<u8> {
-        let in_text = self.scan(node.constrained_scopes[0].0.1, node.text).quote > 0;
+    fn distinguishing_bytes(&mut self, machine: &mut StackMachine, node: &ExtensionProbe) -> Vec<u8> {
+        let (scope, _) = node.constrained_scopes[0];
+        let in_text = self.scan(&machine.local.names, scope.1, node.text).quote > 0;
         // A required blank is a byte like others.
-        let spaces = in_text || self.min_separator_bytes > 0;
+        let spaces = in_text || machine.local.automaton.min_separator_bytes > 0;
         let mut bytes: Vec<u8> = Vec::new();
         for thread in &node.threads {
-            for (lo, hi, _) in self.dfa.ranges(&self.nfa, thread.local.state) {
+            for (lo, hi, _) in machine.local.automaton.ranges(thread.local.state) {
                 bytes.extend((lo..=hi).filter(|&b| spaces || !is_space(b)));
             }
         }
@@ -142,12 +150,13 @@ impl Machine {
 
     /// Returns the scopes whose text may not end like this, and those in which an item or the array
     /// has ended.
-    fn ends(&mut self, threads: &[Thread], text: TextId) -> (Vec<Scope>, Vec<Scope>) {
+    fn ends(&mut self, machine: &StackMachine, threads: &[Thread], text: TextId) -> (Vec<Scope>, Vec<Scope>) {
+        let names: &SeenNames = &machine.local.names;
         let (mut bad, mut ended) = (Vec::new(), Vec::new());
-        for scope in self.scopes(threads) {
-            if self.repeats(scope, text) {
+        for scope in machine.stacks.scopes(threads) {
+            if self.repeats(names, scope, text) {
                 bad.push(scope);
-            } else if self.scan(scope.1, text).ended != Ended::Nothing {
+            } else if self.scan(names, scope.1, text).ended != Ended::Nothing {
                 ended.push(scope);
             }
         }
@@ -156,11 +165,17 @@ impl Machine {
 
     /// Takes one byte of a search. Returns a probe without constrained scopes if nothing is left to
     /// check.
-    fn search_byte(&mut self, place: &ExtensionProbe, b: u8) -> Option<ExtensionProbe> {
-        let text = self.seen_names.with_byte(place.text, b, true);
-        self.here = text;
-        let (bad, ended) = self.ends(&place.threads, text);
-        let threads = self.all_without(&place.threads, &bad);
+    fn search_byte(
+        &mut self,
+        machine: &mut StackMachine,
+        place: &ExtensionProbe,
+        b: u8,
+    ) -> Option<ExtensionProbe> {
+        let text = machine.local.names.with_byte(place.text, b, true);
+        #[cfg(test)]
+        crate::fault::pass(crate::fault::Point::Search);
+        let (bad, ended) = self.ends(machine, &place.threads, text);
+        let threads = machine.stacks.threads_without(&place.threads, &bad);
         if threads.is_empty() {
             return None;
         }
@@ -169,22 +184,26 @@ impl Machine {
         let waiting: Vec<Scope> = tight.iter().copied().filter(|s| !ended.contains(s)).collect();
         if waiting.len() < tight.len() {
             // The item that ended is new. If nothing around it needs a check, the search is over.
-            let settled = self.all_without(&threads, &waiting);
-            self.step(&settled, b, &mut reached);
+            let settled = machine.stacks.threads_without(&threads, &waiting);
+            machine.step(&settled, b, text, &mut reached);
             if !reached.is_dead() {
                 return Some(ExtensionProbe { threads: settled, text, constrained_scopes: Vec::new() });
             }
         }
-        self.step(&threads, b, &mut reached);
+        machine.step(&threads, b, text, &mut reached);
         let threads = std::mem::take(&mut reached.threads);
-        let tight = self.tight_after(&place.constrained_scopes, &threads, text, b);
+        let tight = self.tight_after(machine, &place.constrained_scopes, (&threads, text), b);
         (!threads.is_empty()).then_some(ExtensionProbe { threads, text, constrained_scopes: tight })
     }
 
-    /// Returns the probe of a configuration, if an item may be unable to become new there.
-    pub fn extension_probe(&mut self, config: u32) -> Option<ExtensionProbe> {
-        let (threads, text) = (self.threads(config), self.text(config));
-        let tight = self.constrained_scopes(&threads, text);
+    /// Returns the probe of some threads, if an item may be unable to become new there.
+    pub fn probe(
+        &mut self,
+        machine: &StackMachine,
+        threads: &[Thread],
+        text: TextId,
+    ) -> Option<ExtensionProbe> {
+        let tight = self.constrained_scopes(machine, threads, text);
         (!tight.is_empty()).then(|| ExtensionProbe {
             threads: threads.to_vec(),
             text,
@@ -193,53 +212,46 @@ impl Machine {
     }
 
     /// Returns the bytes along which an item may become an earlier one, or that end it.
-    pub fn probe_bytes(&mut self, place: &ExtensionProbe) -> [bool; 256] {
+    pub fn probe_bytes(&mut self, names: &SeenNames, place: &ExtensionProbe) -> [bool; 256] {
         let mut expected = [false; 256];
         for (scope, cursors) in &place.constrained_scopes {
-            let in_text = self.scan(scope.1, place.text).quote > 0;
+            let in_text = self.scan(names, scope.1, place.text).quote > 0;
             expected[b',' as usize] |= !in_text;
             expected[b']' as usize] |= !in_text;
             for cursor in cursors.iter() {
-                cursor.mark(&mut expected, &self.distinct.values);
+                cursor.mark(&mut expected, &self.values);
             }
         }
         expected
     }
 
     /// Returns the result of a byte that is tried.
-    pub fn follow_byte(&mut self, place: &ExtensionProbe, b: u8) -> ProbeStep {
-        let takes = |machine: &mut Machine, t: &Thread| machine.step_state(t.local.state, b) != DEAD_STATE;
-        if !place.threads.iter().any(|t| takes(self, t)) {
+    pub fn follow_byte(&mut self, machine: &mut StackMachine, place: &ExtensionProbe, b: u8) -> ProbeStep {
+        let automaton = &mut machine.local.automaton;
+        if !place.threads.iter().any(|t| automaton.step(t.local.state, b) != DEAD_STATE) {
             return ProbeStep::Impossible;
         }
-        self.tracking = true;
-        let text = self.seen_names.with_byte(place.text, b, true);
-        self.here = text;
-        let (bad, ended) = self.ends(&place.threads, text);
-        let threads = self.all_without(&place.threads, &bad);
+        let text = machine.local.names.with_byte(place.text, b, true);
+        let (bad, ended) = self.ends(machine, &place.threads, text);
+        let threads = machine.stacks.threads_without(&place.threads, &bad);
         let mut reached = StepResult::default();
-        self.step(&threads, b, &mut reached);
+        machine.step(&threads, b, text, &mut reached);
         let threads = std::mem::take(&mut reached.threads);
-        let followed = if reached.is_dead() && threads.is_empty() {
-            ProbeStep::Repeats
-        } else if !ended.is_empty() || threads.is_empty() {
-            ProbeStep::ItemEnded
-        } else {
-            let tight = self.tight_after(&place.constrained_scopes, &threads, text, b);
-            match tight.is_empty() {
-                true => ProbeStep::Unconstrained,
-                false => ProbeStep::Probe(ExtensionProbe { threads, text, constrained_scopes: tight }),
-            }
-        };
-        self.tracking = false;
-        followed
+        if reached.is_dead() && threads.is_empty() {
+            return ProbeStep::Repeats;
+        }
+        if !ended.is_empty() || threads.is_empty() {
+            return ProbeStep::ItemEnded;
+        }
+        let tight = self.tight_after(machine, &place.constrained_scopes, (&threads, text), b);
+        match tight.is_empty() {
+            true => ProbeStep::Unconstrained,
+            false => ProbeStep::Probe(ExtensionProbe { threads, text, constrained_scopes: tight }),
+        }
     }
 
     /// Returns true if a new item can come from a probe.
-    pub fn can_extend_probe(&mut self, place: ExtensionProbe) -> bool {
-        self.tracking = true;
-        let open = self.has_unbounded_choice(&place.threads, place.text) || self.search(place);
-        self.tracking = false;
-        open
+    pub fn can_extend_probe(&mut self, machine: &mut StackMachine, place: ExtensionProbe) -> bool {
+        self.unbounded.has_choice(machine, &place.threads, place.text) || self.search(machine, place)
     }
 }

@@ -21,13 +21,15 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::error::{Error, ErrorKind, Result};
 
-use crate::machine::configuration::{Machine, StepResult, Thread, UNKNOWN_STACK};
-use crate::machine::lower::Program;
+use crate::machine::closure::{StackMachine, StepResult};
 use crate::machine::nfa::{NfaId, RegisterIx, RuleIx, State};
+use crate::machine::program::Program;
 use crate::machine::properties::seen_names::{NO_TEXT, TextId};
 use crate::machine::register::{Register, UniqueItems};
 use crate::machine::shortest::lower_bound::{LowerBounds, StackBounds};
-use crate::machine::unique_items::all_differ;
+use crate::machine::thread::{Thread, UNKNOWN_STACK};
+use crate::machine::unique_items::ItemTables;
+use crate::machine::unique_items::matching::all_differ;
 use crate::machine::unique_items::value::{ValueId, is_space};
 
 /// Maximum number of unique items that an array may be required to have.
@@ -109,8 +111,9 @@ fn asks(distinct: &UniqueItems, registers: &[Register]) -> bool {
 
 /// The values of kinds of items.
 struct Lists {
-    machine: Machine,
-    least: Arc<LowerBounds>,
+    machine: StackMachine,
+    items: ItemTables,
+    least: LowerBounds,
     below: StackBounds,
     known: FxHashMap<(Rule, u32), Arc<Texts>>,
 }
@@ -125,9 +128,10 @@ struct ChoiceNode {
 
 impl Lists {
     fn new(program: &Program) -> Self {
-        let mut machine = Machine::new(program.clone(), Arc::default());
-        let least = machine.least();
-        Lists { machine, least, below: StackBounds::default(), known: FxHashMap::default() }
+        let machine = StackMachine::new(program.clone(), Arc::default());
+        let items = ItemTables::new(&machine.local.automaton);
+        let least = LowerBounds::of(&machine.local.automaton);
+        Lists { machine, items, least, below: StackBounds::default(), known: FxHashMap::default() }
     }
 
     /// Returns the positions with few values, in order, or `None` if different values cannot fill
@@ -156,10 +160,8 @@ impl Lists {
             }
             place += count;
         }
-        let ids: Vec<Vec<ValueId>> = few
-            .iter()
-            .map(|(_, texts)| texts.iter().map(|t| self.machine.distinct.values.read(t)).collect())
-            .collect();
+        let ids: Vec<Vec<ValueId>> =
+            few.iter().map(|(_, texts)| texts.iter().map(|t| self.items.values.read(t)).collect()).collect();
         Ok(all_differ(&ids.iter().collect::<Vec<_>>(), |_| false).then_some(few))
     }
 
@@ -173,11 +175,10 @@ impl Lists {
         let first = ChoiceNode { threads: start.threads, text: NO_TEXT, exits: false, in_text: 0 };
         let mut todo = vec![first];
         let mut budget = MAX_STEPS;
-        self.machine.tracking = true;
         while let Some(node) = todo.pop() {
             if node.exits {
-                let text = self.machine.seen_names.between(NO_TEXT, node.text);
-                if seen.insert(self.machine.distinct.values.read(&text)) {
+                let text = self.machine.local.names.between(NO_TEXT, node.text);
+                if seen.insert(self.items.values.read(&text)) {
                     texts.push(text.into());
                 }
             }
@@ -185,14 +186,12 @@ impl Lists {
                 break;
             }
             let Some(left) = self.expand(node, limit, budget, &mut todo) else {
-                self.machine.tracking = false;
                 let message = "how many different items an array can have is not known";
                 return Err(Error::new(ErrorKind::TooComplex, message)
                     .hint("lower `minItems`, or say less about the items beside `uniqueItems`"));
             };
             budget = left;
         }
-        self.machine.tracking = false;
         let texts = Arc::new(texts);
         self.known.insert((rule, limit), texts.clone());
         Ok(texts)
@@ -208,16 +207,16 @@ impl Lists {
         todo: &mut Vec<ChoiceNode>,
     ) -> Option<usize> {
         let mut next: Vec<(u32, ChoiceNode)> = Vec::new();
-        let each = 1 + self.machine.scopes(&node.threads).len();
+        let each = 1 + self.machine.stacks.scopes(&node.threads).len();
         for b in self.bytes(&node, limit) {
             budget = budget.checked_sub(each)?;
             let mut reached = StepResult::default();
             // Arrays that begin here remember from here on; the text determines the state of all
             // others.
-            let text = self.machine.seen_names.with_byte(node.text, b, true);
-            self.machine.advance_to(&node.threads, text, b, &mut reached);
-            if reached.is_dead() || reached.exit.is_none() && !self.machine.can_extend(&reached.threads, text)
-            {
+            let text = self.machine.local.names.with_byte(node.text, b, true);
+            self.items.advance_to(&mut self.machine, (&node.threads, text), b, &mut reached);
+            let mut extends = || self.items.can_extend(&mut self.machine, &reached.threads, text);
+            if reached.is_dead() || reached.exit.is_none() && !extends() {
                 continue;
             }
             let in_text = match (node.in_text, b) {
@@ -229,7 +228,7 @@ impl Lists {
             };
             let far = match reached.exit {
                 Some(_) => 0,
-                None => self.machine.least_of_threads(&self.least, &mut self.below, &reached.threads),
+                None => self.below.of_threads(&self.least, &self.machine, &reached.threads),
             };
             let exits = reached.exit.is_some();
             next.push((far, ChoiceNode { threads: reached.threads, text, exits, in_text }));
@@ -242,10 +241,11 @@ impl Lists {
     /// Returns bytes that may follow; of those with the same target, only as many as could matter.
     fn bytes(&mut self, node: &ChoiceNode, limit: u32) -> Vec<u8> {
         // A required blank is a byte like others.
-        let spaces = node.in_text > 0 || self.machine.min_separator_bytes > 0;
+        let automaton = &mut self.machine.local.automaton;
+        let spaces = node.in_text > 0 || automaton.min_separator_bytes > 0;
         let mut bytes = Vec::new();
         for thread in &node.threads {
-            for (lo, hi, _) in self.machine.dfa.ranges(&self.machine.nfa, thread.local.state) {
+            for (lo, hi, _) in automaton.ranges(thread.local.state) {
                 let telling = (lo..=hi).filter(|&b| spaces || !is_space(b));
                 bytes.extend(telling.take(limit as usize + 1));
             }

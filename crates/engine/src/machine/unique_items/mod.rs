@@ -18,6 +18,7 @@
 
 pub(super) mod extensible;
 pub(super) mod feasible;
+mod matching;
 mod unbounded;
 mod value;
 
@@ -25,14 +26,16 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use super::configuration::{Frame, LocalState, Machine, StackId, StepResult, Thread};
-use super::nfa::{RegisterIx, RuleIx};
+use super::automaton::Automaton;
+use super::closure::{StackMachine, StepResult};
+use super::nfa::RegisterIx;
 use super::register::Register;
-use crate::machine::properties::seen_names::{NO_TEXT, TextId};
+use super::stack::Scope;
+use super::thread::Thread;
+use crate::machine::properties::seen_names::{NO_TEXT, SeenNames, TextId};
+use crate::machine::unique_items::matching::all_differ;
+use crate::machine::unique_items::unbounded::UnboundedStates;
 use crate::machine::unique_items::value::{ValueCursor, ValueId, Values, is_space};
-
-/// An open array with unique items: its register, and the text before it.
-pub(super) type Scope = (RegisterIx, TextId);
 
 /// Maximum number of scans that are kept; others are made again.
 const MAX_SCANS: usize = 1 << 18;
@@ -45,7 +48,7 @@ const MAX_CURSORS: usize = 50_000;
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Scan {
     /// Number of open brackets, including that of the array.
-    depth: u32,
+    pub depth: u32,
     /// 1 inside a string, 2 after a backslash there.
     pub quote: u8,
     /// True if the current item has begun.
@@ -78,19 +81,16 @@ struct Link {
     count: u32,
 }
 
-/// The tables for arrays with unique items.
+/// The items of arrays with unique items met so far.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Distinct {
-    /// True if there are any.
+pub(super) struct ItemTables {
+    /// True if there are such arrays.
     pub on: bool,
     pub values: Values,
     links: Vec<Link>,
     link_index: FxHashMap<(u32, ValueId), u32>,
     scans: FxHashMap<(TextId, TextId), Scan>,
-    /// The scopes below each stack node.
-    pub of_stack: Vec<Arc<[Scope]>>,
-    /// By automaton state: true if unboundedly many values can follow.
-    pub rich: Vec<bool>,
+    pub unbounded: UnboundedStates,
     /// The earlier items that an item may still become, by scope and text, for recent texts.
     recent: FxHashMap<(Scope, TextId), Arc<[ValueCursor]>>,
     /// Number of cursors in `recent`.
@@ -116,13 +116,31 @@ fn scan(b: u8, depth: &mut u32, quote: &mut u8) {
     }
 }
 
-impl Distinct {
+impl ItemTables {
+    /// Makes the tables of an automaton.
+    pub fn new(automaton: &Automaton) -> Self {
+        if !automaton.has_scopes() {
+            return ItemTables::default();
+        }
+        let unbounded = UnboundedStates::of(automaton);
+        let mut tables = ItemTables { on: true, unbounded, ..ItemTables::default() };
+        for (ix, register) in automaton.registers.iter().enumerate() {
+            let Register::Distinct(distinct) = register else { continue };
+            if !distinct.few.is_empty() {
+                let mut read = |texts: &[Box<[u8]>]| texts.iter().map(|t| tables.values.read(t)).collect();
+                let few = distinct.few.iter().map(|(place, texts)| (*place, read(texts))).collect();
+                tables.few.insert(ix as RegisterIx, few);
+            }
+        }
+        tables
+    }
+
     /// Returns the bytes held, approximately: texts read, values, and cursors.
     pub fn bytes(&self) -> usize {
         let lists = self.links.capacity() * size_of::<Link>() + self.link_index.capacity() * 16;
         let scans = self.scans.capacity() * (size_of::<Scan>() + 9);
         let kept = self.recent.capacity() * 40 + self.cursors * size_of::<ValueCursor>();
-        lists + scans + kept + self.values.bytes() + self.of_stack.len() * 24 + self.spoiling.capacity() * 40
+        lists + scans + kept + self.values.bytes() + self.spoiling.capacity() * 40
     }
 
     /// Returns true if an array has a value.
@@ -176,139 +194,37 @@ impl Distinct {
         self.spoiling.insert((register, items), values.clone());
         values
     }
-}
-
-/// Returns true if each position can have a value of its list that no other has and that is not
-/// taken. It is a matching by augmenting paths, each a search over the positions.
-pub(super) fn all_differ(places: &[&Vec<ValueId>], taken: impl Fn(ValueId) -> bool) -> bool {
-    let mut holder: FxHashMap<ValueId, usize> = FxHashMap::default();
-    for place in 0..places.len() {
-        // Breadth first: each value is reached from one position, so the path back is known.
-        let mut from: FxHashMap<ValueId, usize> = FxHashMap::default();
-        let mut todo = std::collections::VecDeque::from([place]);
-        let mut free = None;
-        'search: while let Some(at) = todo.pop_front() {
-            for &value in places[at].iter().filter(|&&v| !taken(v)) {
-                if from.contains_key(&value) {
-                    continue;
-                }
-                from.insert(value, at);
-                match holder.get(&value) {
-                    Some(&other) => todo.push_back(other),
-                    None => {
-                        free = Some(value);
-                        break 'search;
-                    }
-                }
-            }
-        }
-        let Some(mut value) = free else { return false };
-        loop {
-            let at = from[&value];
-            let held = holder.iter().find(|h| *h.1 == at).map(|h| *h.0);
-            holder.insert(value, at);
-            match held {
-                Some(old) if at != place => {
-                    holder.remove(&old);
-                    value = old;
-                }
-                _ => break,
-            }
-        }
-    }
-    true
-}
-
-impl Machine {
-    /// Makes the tables for arrays with unique items.
-    pub(super) fn prepare_distinct(&mut self) {
-        for (ix, register) in self.registers.iter().enumerate() {
-            let Register::Distinct(distinct) = register else { continue };
-            self.distinct.on = true;
-            if !distinct.few.is_empty() {
-                let values = &mut self.distinct.values;
-                let mut read = |texts: &[Box<[u8]>]| texts.iter().map(|t| values.read(t)).collect();
-                let few = distinct.few.iter().map(|(place, texts)| (*place, read(texts))).collect();
-                self.distinct.few.insert(ix as RegisterIx, few);
-            }
-        }
-        if self.distinct.on {
-            self.distinct.rich = crate::machine::unique_items::unbounded::unbounded_states(
-                &self.nfa,
-                &self.starts,
-                &self.registers,
-            );
-        }
-        // The scopes of the two stacks that always exist.
-        self.distinct.of_stack = vec![Arc::from([]), Arc::from([])];
-    }
-
-    /// Returns true if there are arrays with unique items of any kind.
-    pub fn has_unique_items(&self) -> bool {
-        self.distinct.on
-    }
 
     /// Returns true if an array may have no suitable first item.
     pub fn has_spoiling(&self) -> bool {
-        !self.distinct.few.is_empty()
-    }
-
-    /// Returns true if a configuration is inside an array with unique items.
-    pub fn is_scoped(&self, config: u32) -> bool {
-        self.distinct.on && !self.scopes(&self.threads(config)).is_empty()
-    }
-
-    /// Notes the scopes below a stack node that was just made.
-    pub(super) fn note_scopes(&mut self, frames: &[Frame]) {
-        if !self.distinct.on {
-            return;
-        }
-        let mut all: Vec<Scope> = Vec::new();
-        for frame in frames {
-            all.extend(self.scope(frame));
-            all.extend_from_slice(&self.distinct.of_stack[frame.parent as usize]);
-        }
-        all.sort_unstable();
-        all.dedup();
-        self.distinct.of_stack.push(all.into());
-    }
-
-    fn scope(&self, frame: &Frame) -> Option<Scope> {
-        self.is_distinct(frame.ret.register).then_some((frame.ret.register, frame.ret.n))
-    }
-
-    /// Returns the scopes that some of the threads are in.
-    pub(super) fn scopes(&self, threads: &[Thread]) -> Vec<Scope> {
-        let of = |t: &Thread| self.distinct.of_stack[t.stack as usize].iter().copied();
-        let mut all: Vec<Scope> = threads.iter().flat_map(of).collect();
-        all.sort_unstable();
-        all.dedup();
-        all
+        !self.few.is_empty()
     }
 
     /// Returns the scan of a scope's text.
-    pub(super) fn scan(&mut self, start: TextId, text: TextId) -> Scan {
+    pub fn scan(&mut self, names: &SeenNames, start: TextId, text: TextId) -> Scan {
         let (mut at, mut bytes) = (text, Vec::new());
         let mut scanned = loop {
             if at == start {
                 break Scan::default();
             }
-            if let Some(&known) = self.distinct.scans.get(&(start, at)) {
+            if let Some(&known) = self.scans.get(&(start, at)) {
                 break known;
             }
-            let Some((before, byte)) = self.seen_names.last_byte(at) else { break Scan::default() };
+            let Some((before, byte)) = names.last_byte(at) else { break Scan::default() };
             bytes.push((byte, at));
             at = before;
         };
-        if self.distinct.scans.len() > MAX_SCANS {
-            self.distinct.scans.clear();
+        if self.scans.len() > MAX_SCANS {
+            self.scans.clear();
         }
         let mut before = at;
         for (left, &(b, at)) in bytes.iter().enumerate().rev() {
-            scanned = self.scan_byte(scanned, b, before, at);
+            scanned = self.scan_byte(names, scanned, b, (before, at));
+            #[cfg(test)]
+            crate::fault::pass(crate::fault::Point::Scan);
             // Not all of a long text: the scans of deeply nested arrays would evict each other.
             if left % SCAN_INTERVAL == 0 {
-                self.distinct.scans.insert((start, at), scanned);
+                self.scans.insert((start, at), scanned);
             }
             before = at;
         }
@@ -316,16 +232,22 @@ impl Machine {
     }
 
     /// Scans one more byte of a scope's text, from the text `before` to `after`.
-    fn scan_byte(&mut self, mut at: Scan, b: u8, before: TextId, after: TextId) -> Scan {
+    fn scan_byte(
+        &mut self,
+        names: &SeenNames,
+        mut at: Scan,
+        b: u8,
+        (before, after): (TextId, TextId),
+    ) -> Scan {
         at.ended = Ended::Nothing;
         let separates = at.quote == 0 && at.depth == 1 && matches!(b, b',' | b']');
         if separates && at.begun {
-            let text = self.seen_names.between(at.item, before);
-            let value = self.distinct.values.read(&text);
+            let text = names.between(at.item, before);
+            let value = self.values.read(&text);
             at.ended = Ended::Again;
-            if !self.distinct.has(at.items, value) {
+            if !self.has(at.items, value) {
                 at.ended = Ended::Item(value);
-                at.items = self.distinct.with(at.items, value);
+                at.items = self.with(at.items, value);
             }
         } else if separates {
             at.ended = Ended::Empty;
@@ -341,27 +263,27 @@ impl Machine {
     }
 
     /// Returns true if the last byte ended an item that its array may not have.
-    pub(super) fn repeats(&mut self, scope: Scope, text: TextId) -> bool {
-        let scanned = self.scan(scope.1, text);
+    pub fn repeats(&mut self, names: &SeenNames, scope: Scope, text: TextId) -> bool {
+        let scanned = self.scan(names, scope.1, text);
         match scanned.ended {
             Ended::Again => true,
             Ended::Item(value) if self.has_spoiling() => {
-                let before = self.distinct.links[scanned.items as usize - 1].before;
-                self.distinct.spoiling(scope.0, before).contains(&value)
+                let before = self.links[scanned.items as usize - 1].before;
+                self.spoiling(scope.0, before).contains(&value)
             }
             _ => false,
         }
     }
 
     /// Returns the earlier items that the current item of a scope may still become.
-    pub(super) fn matching_items(&mut self, scope: Scope, text: TextId) -> Arc<[ValueCursor]> {
-        let scanned = self.scan(scope.1, text);
+    pub fn matching_items(&mut self, names: &SeenNames, scope: Scope, text: TextId) -> Arc<[ValueCursor]> {
+        let scanned = self.scan(names, scope.1, text);
         let (mut at, mut bytes) = (text, Vec::new());
         let mut cursors: Arc<[ValueCursor]> = loop {
-            if let Some(known) = self.distinct.recent.get(&(scope, at)) {
+            if let Some(known) = self.recent.get(&(scope, at)) {
                 break known.clone();
             }
-            match self.seen_names.last_byte(at) {
+            match names.last_byte(at) {
                 Some((before, byte)) if scanned.depth > 0 && at != scanned.item => {
                     bytes.push(byte);
                     at = before;
@@ -369,8 +291,8 @@ impl Machine {
                 // Before its bracket an array has no item.
                 _ if scanned.depth == 0 => return Arc::from([]),
                 _ => {
-                    let mut values = self.distinct.items(scanned.items);
-                    values.extend_from_slice(&self.distinct.spoiling(scope.0, scanned.items));
+                    let mut values = self.items(scanned.items);
+                    values.extend_from_slice(&self.spoiling(scope.0, scanned.items));
                     break values.into_iter().map(ValueCursor::new).collect();
                 }
             }
@@ -378,185 +300,77 @@ impl Machine {
         if !cursors.is_empty() && !bytes.is_empty() {
             let mut left = cursors.to_vec();
             for b in bytes.into_iter().rev() {
-                left.retain_mut(|cursor| cursor.step(b, &self.distinct.values));
+                left.retain_mut(|cursor| cursor.step(b, &self.values));
                 if left.is_empty() {
                     break;
                 }
             }
             cursors = left.into();
         }
-        if self.distinct.cursors > MAX_CURSORS {
-            self.distinct.recent.clear();
-            self.distinct.cursors = 0;
+        if self.cursors > MAX_CURSORS {
+            self.recent.clear();
+            self.cursors = 0;
         }
-        self.distinct.cursors += cursors.len() + 1;
-        self.distinct.recent.insert((scope, text), cursors.clone());
+        self.cursors += cursors.len() + 1;
+        self.recent.insert((scope, text), cursors.clone());
         cursors
     }
 
     /// Returns the cursors that accept a byte, after it.
-    pub(super) fn followed(&self, cursors: &[ValueCursor], b: u8) -> Arc<[ValueCursor]> {
-        let values = &self.distinct.values;
+    pub fn followed(&self, cursors: &[ValueCursor], b: u8) -> Arc<[ValueCursor]> {
         let mut next = Vec::new();
-        for cursor in cursors.iter().filter(|c| c.expects(b, values)) {
+        for cursor in cursors.iter().filter(|c| c.expects(b, &self.values)) {
             let mut cursor = cursor.clone();
-            if cursor.step(b, values) {
+            if cursor.step(b, &self.values) {
                 next.push(cursor);
             }
         }
         next.into()
     }
 
-    /// Returns a stack without the paths through some scopes, or `None` if nothing is left.
-    pub(super) fn drop_scopes(&mut self, stack: StackId, bad: &[Scope]) -> Option<StackId> {
-        let touched = |machine: &Machine, s: StackId| {
-            machine.distinct.of_stack[s as usize].iter().any(|scope| bad.contains(scope))
-        };
-        if !touched(self, stack) {
-            return Some(stack);
-        }
-        let mut all = vec![stack];
-        let mut next = 0;
-        while let Some(&at) = all.get(next) {
-            for frame in self.stacks[at as usize].clone().iter() {
-                if touched(self, frame.parent) && !all.contains(&frame.parent) {
-                    all.push(frame.parent);
-                }
-            }
-            next += 1;
-        }
-        // A node is made after those below it.
-        all.sort_unstable();
-        let mut made: FxHashMap<StackId, Option<StackId>> = FxHashMap::default();
-        for at in all {
-            let mut frames = Vec::new();
-            for frame in self.stacks[at as usize].clone().iter() {
-                if self.scope(frame).is_some_and(|scope| bad.contains(&scope)) {
-                    continue;
-                }
-                let parent = made.get(&frame.parent).copied().unwrap_or(Some(frame.parent));
-                frames.extend(parent.map(|parent| Frame { parent, ..*frame }));
-            }
-            frames.sort_unstable();
-            frames.dedup();
-            let node = if frames.is_empty() { None } else { Some(self.intern_stack(&frames)) };
-            made.insert(at, node);
-        }
-        made.get(&stack).copied().flatten()
-    }
-
-    pub(super) fn all_without(&mut self, threads: &[Thread], bad: &[Scope]) -> Vec<Thread> {
-        if bad.is_empty() {
-            return threads.to_vec();
-        }
-        let mut left = Vec::with_capacity(threads.len());
-        for thread in threads {
-            left.extend(self.drop_scopes(thread.stack, bad).map(|stack| Thread { stack, ..*thread }));
-        }
-        left
-    }
-
     /// Takes one byte of output from `threads` after `text`. Returns the text after it.
-    pub(super) fn advance(
+    pub fn advance(
         &mut self,
-        threads: &[Thread],
-        text: TextId,
+        machine: &mut StackMachine,
+        (threads, text): (&[Thread], TextId),
         b: u8,
         reached: &mut StepResult,
     ) -> TextId {
-        if !self.distinct.on {
-            self.step(threads, b, reached);
+        if !self.on || machine.stacks.scopes(threads).is_empty() {
+            machine.step(threads, b, NO_TEXT, reached);
             return NO_TEXT;
         }
-        if self.scopes(threads).is_empty() {
-            self.here = NO_TEXT;
-            self.step(threads, b, reached);
-            return NO_TEXT;
-        }
-        let after = self.seen_names.with_byte(text, b, true);
-        self.advance_to(threads, after, b, reached);
+        let after = machine.local.names.with_byte(text, b, true);
+        self.advance_to(machine, (threads, after), b, reached);
         // Outside of all scopes no text matters, and equal positions must be equal configurations.
-        if self.scopes(&reached.threads).is_empty() { NO_TEXT } else { after }
+        if machine.stacks.scopes(&reached.threads).is_empty() { NO_TEXT } else { after }
     }
 
     /// Takes one byte of output that ends the text `after`.
-    pub(super) fn advance_to(&mut self, threads: &[Thread], after: TextId, b: u8, reached: &mut StepResult) {
-        self.here = after;
-        let mut scopes = self.scopes(threads);
-        scopes.retain(|&scope| self.repeats(scope, after));
+    pub fn advance_to(
+        &mut self,
+        machine: &mut StackMachine,
+        (threads, after): (&[Thread], TextId),
+        b: u8,
+        reached: &mut StepResult,
+    ) {
+        let mut scopes = machine.stacks.scopes(threads);
+        scopes.retain(|&scope| self.repeats(&machine.local.names, scope, after));
         if scopes.is_empty() {
-            self.step(threads, b, reached);
+            machine.step(threads, b, after, reached);
         } else {
-            let threads = self.all_without(threads, &scopes);
-            self.step(&threads, b, reached);
+            let threads = machine.stacks.threads_without(threads, &scopes);
+            machine.step(&threads, b, after, reached);
         }
-    }
-
-    /// Returns, for each array around a configuration, the number of open brackets inside it and
-    /// its string state.
-    pub fn depths(&mut self, config: u32) -> Vec<(u32, u8)> {
-        let (threads, text) = (self.threads(config), self.text(config));
-        let scopes = self.scopes(&threads);
-        scopes.into_iter().map(|scope| self.scan(scope.1, text)).map(|s| (s.depth, s.quote)).collect()
-    }
-
-    /// Returns true if a text holds a comma between the items of an array, from the position that
-    /// [`Machine::depths`] returned.
-    pub fn separates((mut depth, mut quote): (u32, u8), bytes: &[u8]) -> bool {
-        bytes.iter().any(|&b| {
-            let separates = depth == 1 && quote == 0 && b == b',';
-            scan(b, &mut depth, &mut quote);
-            separates
-        })
-    }
-
-    /// Returns the threads at the start of a rule on a stack below which no text exists.
-    pub(super) fn at_start(&mut self, (rule, register): (RuleIx, RegisterIx), stack: StackId) -> StepResult {
-        let state = self.dfa.start(&self.nfa, self.starts[rule.0 as usize]);
-        let mut reached = StepResult::default();
-        (self.tracking, self.here) = (true, NO_TEXT);
-        self.closure_from(LocalState { state, register, n: 0 }, stack, &mut reached);
-        self.tracking = false;
-        reached
-    }
-
-    /// Returns true if a register is that of a scope.
-    pub(super) fn is_distinct(&self, register: RegisterIx) -> bool {
-        matches!(self.registers[register as usize], Register::Distinct(_))
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Fills the positions one after the other, in every way.
-    fn slow(places: &[&Vec<ValueId>], taken: &mut Vec<ValueId>) -> bool {
-        let Some((first, rest)) = places.split_first() else { return true };
-        first.iter().any(|&value| {
-            let free = !taken.contains(&value);
-            taken.push(value);
-            let filled = free && slow(rest, taken);
-            taken.pop();
-            filled
-        })
-    }
-
-    #[test]
-    fn matchings_are_found_where_there_are_any() {
-        let (mut found, mut state) = (0, 1u64);
-        for _ in 0..2_000 {
-            let mut random = |n: u64| {
-                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-                (state >> 33) % n
-            };
-            let lists: Vec<Vec<ValueId>> =
-                (0..random(6)).map(|_| (0..random(4)).map(|_| random(6) as ValueId).collect()).collect();
-            let (places, gone) = (lists.iter().collect::<Vec<_>>(), random(6) as ValueId);
-            let fast = all_differ(&places, |v| v == gone);
-            assert_eq!(fast, slow(&places, &mut vec![gone]), "{lists:?} without {gone}");
-            found += usize::from(fast);
-        }
-        assert!((200..1_800).contains(&found), "{found} of 2000");
-    }
+/// Returns true if a text holds a comma between the items of an array, from a position with this
+/// number of open brackets inside the array and this string state.
+pub fn separates((mut depth, mut quote): (u32, u8), bytes: &[u8]) -> bool {
+    bytes.iter().any(|&b| {
+        let separates = depth == 1 && quote == 0 && b == b',';
+        scan(b, &mut depth, &mut quote);
+        separates
+    })
 }

@@ -12,11 +12,13 @@
 
 use rustc_hash::FxHashSet;
 
-use crate::machine::configuration::{LocalState, Machine, StackId, Thread};
+use crate::machine::automaton::Automaton;
+use crate::machine::closure::StackMachine;
 use crate::machine::lazy_dfa::DEAD_STATE;
-use crate::machine::nfa::{Nfa, NfaId, RegisterIx, State, TEXT};
+use crate::machine::nfa::{Nfa, NfaId, RegisterIx, RuleIx, State, TEXT};
 use crate::machine::properties::seen_names::TextId;
 use crate::machine::register::Register;
+use crate::machine::thread::{LocalState, StackId, Thread};
 
 /// Number of digits that make more numbers than an output has items, without zeros.
 const DIGITS: usize = 8;
@@ -91,7 +93,7 @@ fn of_arrays(nfa: &Nfa, starts: &[NfaId], registers: &[Register]) -> Vec<bool> {
 }
 
 /// Marks the states of an automaton from which unboundedly many values are reachable.
-pub(crate) fn unbounded_states(nfa: &Nfa, starts: &[NfaId], registers: &[Register]) -> Vec<bool> {
+fn unbounded_states(nfa: &Nfa, starts: &[NfaId], registers: &[Register]) -> Vec<bool> {
     let mut rich = endless_text(nfa);
     let of_array = of_arrays(nfa, starts, registers);
     loop {
@@ -106,7 +108,7 @@ pub(crate) fn unbounded_states(nfa: &Nfa, starts: &[NfaId], registers: &[Registe
             let separates = |lo: u8, hi: u8| {
                 of_array[s as usize] && nfa.flags(s) & TEXT == 0 && (lo..=hi).contains(&b',')
             };
-            let called = |rule: crate::machine::nfa::RuleIx, register: RegisterIx| {
+            let called = |rule: RuleIx, register: RegisterIx| {
                 is_free(&registers[register as usize]) && of(starts[rule.0 as usize])
             };
             let now = match nfa.state(s) {
@@ -129,62 +131,75 @@ pub(crate) fn unbounded_states(nfa: &Nfa, starts: &[NfaId], registers: &[Registe
     }
 }
 
-impl Machine {
-    fn is_rich(&self, local: LocalState) -> bool {
-        is_free(&self.registers[local.register as usize])
-            && self.dfa.members(local.state).iter().any(|&s| self.distinct.rich[s as usize])
+/// By automaton state: true if unboundedly many values can follow. Empty without arrays with unique
+/// items.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct UnboundedStates(Vec<bool>);
+
+impl UnboundedStates {
+    /// Finds the states of an automaton.
+    pub fn of(automaton: &Automaton) -> Self {
+        UnboundedStates(unbounded_states(&automaton.nfa, &automaton.starts, &automaton.registers))
     }
 
-    /// Returns true if enough digits may follow, none of them zero, to make more different numbers
-    /// than an array could have items. After an exponent sign they need not differ.
-    fn is_long(&mut self, local: LocalState, text: TextId) -> bool {
-        if local.register != 0 {
-            return false;
-        }
-        let mut state = local.state;
-        for _ in 0..DIGITS {
-            let next = self.step_state(state, b'1');
-            if next == DEAD_STATE || (b'2'..=b'9').any(|b| self.step_state(state, b) != next) {
-                return false;
-            }
-            state = next;
-        }
-        let mut at = text;
-        while let Some((before, b)) = self.seen_names.last_byte(at) {
-            match b {
-                b'e' | b'E' => return false,
-                b'0'..=b'9' | b'.' | b'+' | b'-' => at = before,
-                _ => break,
-            }
-        }
-        true
+    fn has(&self, automaton: &Automaton, local: LocalState) -> bool {
+        is_free(automaton.register(local.register))
+            && automaton.members(local.state).iter().any(|&s| self.0[s as usize])
     }
 
     /// Returns true if on some stack every array with unique items has an item that can become
     /// unboundedly many values.
-    pub(crate) fn has_unbounded_choice(&mut self, threads: &[Thread], text: TextId) -> bool {
+    pub fn has_choice(&self, machine: &mut StackMachine, threads: &[Thread], text: TextId) -> bool {
         let mut todo: Vec<(StackId, bool)> = Vec::new();
         for thread in threads {
-            if self.is_rich(thread.local) || self.is_long(thread.local, text) {
+            let local = thread.local;
+            if self.has(&machine.local.automaton, local) || is_long_number(machine, local, text) {
                 return true;
             }
             todo.push((thread.stack, false));
         }
+        let (automaton, stacks) = (&machine.local.automaton, &machine.stacks);
         let mut seen = FxHashSet::default();
         while let Some((stack, rich)) = todo.pop() {
             // Below all scopes, or below one with unboundedly many values.
-            if rich || self.distinct.of_stack[stack as usize].is_empty() {
+            if rich || stacks.scopes_of(stack).is_empty() {
                 return true;
             }
             if !seen.insert(stack) {
                 continue;
             }
-            for frame in self.stacks[stack as usize].iter() {
-                if !self.is_distinct(frame.ret.register) {
-                    todo.push((frame.parent, self.is_rich(frame.ret)));
+            for frame in stacks.frames(stack).iter() {
+                if !automaton.is_scope(frame.ret.register) {
+                    todo.push((frame.parent, self.has(automaton, frame.ret)));
                 }
             }
         }
         false
     }
+}
+
+/// Returns true if enough digits may follow, none of them zero, to make more different numbers than
+/// an array could have items. After an exponent sign they need not differ.
+fn is_long_number(machine: &mut StackMachine, local: LocalState, text: TextId) -> bool {
+    if local.register != 0 {
+        return false;
+    }
+    let automaton = &mut machine.local.automaton;
+    let mut state = local.state;
+    for _ in 0..DIGITS {
+        let next = automaton.step(state, b'1');
+        if next == DEAD_STATE || (b'2'..=b'9').any(|b| automaton.step(state, b) != next) {
+            return false;
+        }
+        state = next;
+    }
+    let mut at = text;
+    while let Some((before, b)) = machine.local.names.last_byte(at) {
+        match b {
+            b'e' | b'E' => return false,
+            b'0'..=b'9' | b'.' | b'+' | b'-' => at = before,
+            _ => break,
+        }
+    }
+    true
 }
