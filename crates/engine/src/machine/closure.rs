@@ -280,3 +280,48 @@ impl StackMachine {
         calls.clear();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    use crate::fault::{self, Point};
+    use crate::machine::{DEAD_CONFIG, Machine, Program};
+    use crate::{Constraint, Policy};
+
+    /// Values that begin alike, so that a byte enters and leaves many rules.
+    const SCHEMA: &str = r##"{"$defs": {"v": {"anyOf": [{"type": "array", "items": {"$ref": "#/$defs/v"}},
+        {"type": "array", "items": {"anyOf": [{"type": "integer"}, {"$ref": "#/$defs/v"}]}},
+        {"type": "object", "additionalProperties": {"$ref": "#/$defs/v"}}]}}, "$ref": "#/$defs/v"}"##;
+    const TEXT: &str = r#"[[[],[1]],{"a":[[]],"b":{}},[{"a":[2,[]]}]]"#;
+
+    #[test]
+    fn a_step_that_did_not_end_leaves_no_work_for_the_next() {
+        let of = |text: &str| Constraint::json_schema(text).expect("a schema");
+        let base = Program::base(&Policy::default(), &[true; 256], of("true").ir()).expect("a base");
+        let program = Program::extend(&base, of(SCHEMA).ir()).expect("a program");
+        let mut panics = 0;
+        for (point, count) in
+            [Point::Closure, Point::Calls].into_iter().flat_map(|p| (0..8).map(move |n| (p, n)))
+        {
+            let mut machine = Machine::new(program.clone(), Default::default());
+            let mut fresh = Machine::new(program.clone(), Default::default());
+            let (mut at, mut same) = (machine.initial(), fresh.initial());
+            for b in TEXT.bytes() {
+                fault::arm(point, count);
+                panics +=
+                    usize::from(catch_unwind(AssertUnwindSafe(|| machine.step_bytes(at, &[b]))).is_err());
+                fault::disarm();
+                (at, same) = (machine.step_bytes(at, &[b]), fresh.step_bytes(same, &[b]));
+                assert_ne!(same, DEAD_CONFIG, "{b:?}");
+                assert_eq!(machine.threads(at).len(), fresh.threads(same).len(), "{point:?} {count} {b:?}");
+                let allowed = |machine: &mut Machine, at| {
+                    (0..=255).filter(|&b| machine.allows(at, &[b])).collect::<Vec<u8>>()
+                };
+                assert_eq!(allowed(&mut machine, at), allowed(&mut fresh, same), "{point:?} {count} {b:?}");
+            }
+            assert!(machine.is_final(at));
+        }
+        assert!(panics > 50, "{panics}");
+    }
+}

@@ -93,7 +93,6 @@ mod unique_items;
 pub use automaton::Automaton;
 pub use closure::{StackMachine, StepResult};
 pub use configuration::{ConfigId, DEAD_CONFIG, Machine};
-pub use local::LocalMachine;
 pub use program::Program;
 pub use properties::seen_names::TRIED;
 pub use shortest::shortest_text;

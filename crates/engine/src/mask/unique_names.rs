@@ -44,7 +44,7 @@ impl MaskCache {
         let text = self.text(machine, local.state);
         let vocab = self.vocab.clone();
         let (now, next) = (machine.local.would_repeat(local, &[]), machine.local.repeating_bytes(local));
-        let mut completes = |tail: &ExitToken| {
+        let completes = |tail: &ExitToken| {
             // The byte at the exit is the closing quote.
             match &vocab.token_bytes(tail.token)[..(tail.offset as usize).saturating_sub(1)] {
                 [] => now,

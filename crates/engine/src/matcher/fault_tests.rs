@@ -174,7 +174,13 @@ fn masks_after_a_panic_are_those_of_fresh_tables() {
             }
             let what = format!("{name}, {point:?}");
             assert_eq!(panics == 0, never.contains(&point), "{what}: {panics} panics");
-            // A generation that was there, and new ones.
+            // A generation that was there, before it moves.
+            let mut same = fresh.matcher();
+            follow(&mut same, &walks[0][..1].to_vec(), 0, &what);
+            assert_eq!(other.forced_prefix(None, 9), same.forced_prefix(None, 9), "{what}");
+            assert_eq!(other.is_forced(), same.is_forced(), "{what}");
+            assert_eq!(other.shortest_completion(99), same.shortest_completion(99), "{what}");
+            // Now it moves; and new ones.
             follow(&mut other, &walks[0], 1, &what);
             let compared: usize = walks.iter().map(|w| follow(&mut shared.matcher(), w, 0, &what)).sum();
             assert!(compared >= MASKS);

@@ -49,6 +49,9 @@ impl Matcher {
     /// Returns the bytes that would be forced after `bytes`, as many as `tokens` tokens may have.
     /// Returns `None` if `bytes` cannot come next, and for a machine over tokens.
     pub fn forced_bytes_after(&self, bytes: &[u8], tokens: usize) -> Option<Vec<u8>> {
+        if let Some(moved) = self.moved() {
+            return moved.forced_bytes_after(bytes, tokens);
+        }
         if self.ended || self.token_level {
             return None;
         }
@@ -86,6 +89,9 @@ impl Matcher {
 
     /// Returns true if the constraint leaves no choice about what comes next.
     pub fn is_forced(&self) -> bool {
+        if let Some(moved) = self.moved() {
+            return moved.is_forced();
+        }
         match self.forced_chain() {
             Some(tokens) => !tokens.is_empty(),
             None => {
@@ -113,6 +119,7 @@ impl Matcher {
     /// The run ends where the output may end. For a machine over tokens these are the bytes of the
     /// forced tokens.
     pub fn forced_bytes(&mut self) -> Vec<u8> {
+        self.leave_contended_replica();
         match self.forced_chain() {
             Some(tokens) => self.vocab.decode(&tokens),
             None => self.forced_run().0.to_vec(),
@@ -144,6 +151,7 @@ impl Matcher {
     /// Returns the forced run in tokens, each the longest that fits into the rest of the run. The
     /// tokenizer itself often writes other ones.
     pub fn longest_forced_tokens(&mut self) -> Vec<TokenId> {
+        self.leave_contended_replica();
         if let Some(tokens) = self.forced_chain() {
             return tokens;
         }
@@ -153,6 +161,9 @@ impl Matcher {
     /// Returns the first tokens of [`longest_forced_tokens`](Self::longest_forced_tokens), about
     /// `tokens` of them.
     pub fn longest_forced_start(&self, tokens: usize) -> ForcedPrefix {
+        if let Some(moved) = self.moved() {
+            return moved.longest_forced_start(tokens);
+        }
         match self.forced_chain() {
             Some(tokens) => ForcedPrefix { tokens, whole: true },
             None => self.cut(tokens, |run| self.vocab.trie().longest_split(run).0),
@@ -162,6 +173,9 @@ impl Matcher {
     /// Returns the first tokens of [`drafted_forced_tokens`](Self::drafted_forced_tokens), about
     /// `tokens` of them.
     pub fn forced_prefix(&self, last: Option<TokenId>, tokens: usize) -> ForcedPrefix {
+        if let Some(moved) = self.moved() {
+            return moved.forced_prefix(last, tokens);
+        }
         match self.forced_chain() {
             Some(tokens) => ForcedPrefix { tokens, whole: true },
             None => self.cut(tokens, |run| self.encode_after(last, run)),
@@ -185,6 +199,7 @@ impl Matcher {
     /// Returns the whole forced run as the tokenizer itself would write it after token `last`. This
     /// is the best guess at the tokens of the model, for drafts that are verified.
     pub fn drafted_forced_tokens(&mut self, last: Option<TokenId>) -> Vec<TokenId> {
+        self.leave_contended_replica();
         if let Some(tokens) = self.forced_chain() {
             return tokens;
         }
@@ -198,6 +213,7 @@ impl Matcher {
     /// what the tokenizer writes. In front of free text not every continuation can be tried: there a
     /// few of them still move the last boundary.
     pub fn canonical_forced_tokens(&mut self, last: Option<TokenId>) -> Vec<TokenId> {
+        self.leave_contended_replica();
         if let Some(tokens) = self.forced_chain() {
             return tokens;
         }

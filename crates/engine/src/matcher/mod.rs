@@ -37,7 +37,7 @@ use crate::machine::{ConfigId, DEAD_CONFIG, shortest_text};
 use crate::mask::Mask;
 use crate::vocab::{TokenId, Vocabulary};
 use history::History;
-use tables::Replica;
+use tables::{GrammarTables, Replica};
 
 /// One generation: the tokens that may come next, and the transitions on them.
 ///
@@ -106,12 +106,11 @@ impl Matcher {
     /// Returns the legal tokens, borrowed: nothing is copied. Once terminated, only the end tokens
     /// are legal.
     pub fn bitmask(&mut self) -> Bitmask<'_> {
-        self.leave_contended_replica();
-        let mut runtime = self.replica.lock();
-        let config = self.history.current();
-        self.mask = (!self.ended).then(|| runtime.mask(config));
-        let may_end = runtime.is_accepting(config);
-        drop(runtime);
+        let ended = self.ended;
+        let (mask, may_end) = self.with_tables(|tables, config, _| {
+            ((!ended).then(|| tables.mask(config)), tables.is_accepting(config))
+        });
+        self.mask = mask;
         let ends = if may_end { self.vocab.eos() } else { &[] };
         Bitmask { mask: self.mask.as_deref(), ends, words: self.vocab.bitmask_words() }
     }
@@ -125,7 +124,35 @@ impl Matcher {
         self.bitmask().write(row);
     }
 
-    /// Moves to other tables if matchers keep waiting for these, or these are full.
+    /// Runs `f` on tables that may grow, with the current configuration.
+    #[inline]
+    fn with_tables<R>(&mut self, f: impl FnOnce(&mut GrammarTables, ConfigId, &Vocabulary) -> R) -> R {
+        self.leave_contended_replica();
+        let mut tables = self.replica.lock();
+        if self.replica.is_damaged() {
+            // A thread panicked while this one waited.
+            drop(tables);
+            self.leave_contended_replica();
+            tables = self.replica.lock();
+        }
+        let result = f(&mut tables, self.history.current(), &self.vocab);
+        self.replica.retire_if_full(&tables);
+        result
+    }
+
+    /// Returns a copy on other tables, if a panic has damaged these: for functions that let tables
+    /// grow but cannot move themselves.
+    fn moved(&self) -> Option<Matcher> {
+        if !self.replica.is_damaged() {
+            return None;
+        }
+        let mut copy = self.fork();
+        copy.leave_contended_replica();
+        (!copy.replica.is_damaged()).then_some(copy)
+    }
+
+    /// Moves to other tables if matchers keep waiting for these, these are full, or a panic has
+    /// damaged them.
     #[inline]
     fn leave_contended_replica(&mut self) {
         if self.replica.is_contended() {
@@ -150,7 +177,6 @@ impl Matcher {
             self.ended = true;
             return Ok(());
         }
-        self.leave_contended_replica();
         match self.next(id) {
             Some(config) => {
                 self.history.push(id, config);
@@ -167,20 +193,12 @@ impl Matcher {
     }
 
     /// Returns the configuration after a text token, if the token is legal.
-    fn next(&self, id: TokenId) -> Option<ConfigId> {
-        self.next_from(self.history.current(), id)
-    }
-
-    fn next_from(&self, config: ConfigId, id: TokenId) -> Option<ConfigId> {
-        let bytes = self.vocab.token_bytes(id);
-        // A token without bytes is not text; a machine over tokens may still name special tokens.
-        if self.ended || bytes.is_empty() && !self.token_level {
+    fn next(&mut self, id: TokenId) -> Option<ConfigId> {
+        if self.ended {
             return None;
         }
-        let mut runtime = self.replica.lock();
-        let to = runtime.step_token(config, id, bytes);
-        self.replica.retire_if_full(&runtime);
-        (to != DEAD_CONFIG).then_some(to)
+        let token_level = self.token_level;
+        self.with_tables(|tables, config, vocab| step(tables, config, id, (vocab, token_level)))
     }
 
     /// Returns true if a token is legal here, without computing a mask.
@@ -191,14 +209,18 @@ impl Matcher {
     /// Returns the number of leading tokens of `ids` that would be accepted one after the other;
     /// the state does not change. End tokens are not counted, and stop the count.
     pub fn validate_tokens(&mut self, ids: &[TokenId]) -> usize {
-        let mut config = self.history.current();
-        for (i, &id) in ids.iter().enumerate() {
-            match self.next_from(config, id) {
-                Some(next) => config = next,
-                None => return i,
-            }
+        if self.ended {
+            return 0;
         }
-        ids.len()
+        let token_level = self.token_level;
+        self.with_tables(|tables, mut config, vocab| {
+            let accepted = ids.iter().take_while(|&&id| {
+                let next = step(tables, config, id, (vocab, token_level));
+                config = next.unwrap_or(DEAD_CONFIG);
+                next.is_some()
+            });
+            accepted.count()
+        })
     }
 
     /// Removes the last `n` tokens that were accepted. An end token counts as one, as in inference
@@ -340,6 +362,9 @@ impl Matcher {
     /// Returns a short list of tokens that completes the output from here; only for a machine over
     /// tokens. The list is empty where the output may end.
     pub fn token_completion(&self) -> Option<Vec<TokenId>> {
+        if let Some(moved) = self.moved() {
+            return moved.token_completion();
+        }
         if self.ended {
             return self.token_level.then(Vec::new);
         }
@@ -355,6 +380,9 @@ impl Matcher {
     ///
     /// Costs a few steps for each byte, and once per grammar a few passes over its states.
     pub fn shortest_completion(&self, most: usize) -> Option<Vec<u8>> {
+        if let Some(moved) = self.moved() {
+            return moved.shortest_completion(most);
+        }
         if self.token_level {
             return None;
         }
@@ -377,4 +405,21 @@ impl Matcher {
     fn is_at_tokens(&self) -> bool {
         self.token_level && self.replica.lock().tokens(self.history.current()).is_some()
     }
+}
+
+/// Returns the configuration after a text token, if the token is legal.
+#[inline]
+fn step(
+    tables: &mut GrammarTables,
+    config: ConfigId,
+    id: TokenId,
+    (vocab, token_level): (&Vocabulary, bool),
+) -> Option<ConfigId> {
+    let bytes = vocab.token_bytes(id);
+    // A token without bytes is not text; a machine over tokens may still name special tokens.
+    if bytes.is_empty() && !token_level {
+        return None;
+    }
+    let to = tables.step_token(config, id, bytes);
+    (to != DEAD_CONFIG).then_some(to)
 }

@@ -56,6 +56,9 @@ impl Matcher {
     /// }
     /// ```
     pub fn source_spans(&self) -> Vec<SourceSpan> {
+        if let Some(moved) = self.moved() {
+            return moved.source_spans();
+        }
         if self.grammar.sources().is_empty() {
             return Vec::new();
         }

@@ -11,6 +11,10 @@
 //! grammar for any number of generations. One generation that needs more than the limit by itself
 //! gets it.
 //!
+//! A panic in a step may leave an entry half made, in tables that generations would use for good. So
+//! a replica in which a thread panicked is retired, too. Nothing of it goes on: the fresh one is
+//! made from what no step changes, and the generations move there by their tokens.
+//!
 //! # Cost
 //!
 //! A replica costs a few hundred nanoseconds per kilobyte once (masks themselves are shared) and
@@ -20,6 +24,9 @@
 //!
 //! Tables in concurrent maps were rejected: numbers are given in order of arrival, so threads would
 //! have to agree on each new state, and the warm path would pay for it.
+//!
+//! Use of the tables after a panic, as they only grow, was rejected: every function that adds an
+//! entry would have to be safe at each point where it could panic.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
@@ -257,7 +264,8 @@ impl GrammarTables {
         Memory { automaton, states, masks, transitions: self.transitions(), replicas: 1 }
     }
 
-    /// Returns the tables in their state before the first generation.
+    /// Returns the tables in their state before the first generation. This reads nothing that a
+    /// step changes.
     fn renewed(&self) -> GrammarTables {
         let tables = match &self.tables {
             Tables::Bytes { machine, masks } => {
@@ -332,8 +340,8 @@ impl Replica {
         })
     }
 
-    /// Locks the tables. A panic in another thread that held the lock cannot have left them
-    /// inconsistent: they only grow, entry by entry.
+    /// Locks the tables. Those that a panic [damaged](Self::is_damaged) may be read at the
+    /// configurations that a generation holds, which are complete, but must not grow.
     #[inline]
     pub(super) fn lock(&self) -> MutexGuard<'_, GrammarTables> {
         match self.runtime.try_lock() {
@@ -354,10 +362,21 @@ impl Replica {
         }
     }
 
+    /// Returns true if a thread panicked while it held the lock.
+    #[inline]
+    pub(super) fn is_damaged(&self) -> bool {
+        self.runtime.is_poisoned()
+    }
+
+    /// Returns true if no generation should stay.
+    fn is_retired(&self) -> bool {
+        self.retired.load(Relaxed) || self.is_damaged()
+    }
+
     /// Returns true if the users of the replica should move to another one.
     #[inline]
     pub(super) fn is_contended(&self) -> bool {
-        self.waits.load(Relaxed) >= WAITS_BEFORE_COPY || self.retired.load(Relaxed)
+        self.waits.load(Relaxed) >= WAITS_BEFORE_COPY || self.is_retired()
     }
 }
 
@@ -385,7 +404,9 @@ impl Replicas {
     /// Returns the replica with the fewest users; among equals the first, whose tables are the
     /// warmest.
     pub(super) fn least_used(&self) -> Arc<Replica> {
-        least_used(&self.list())
+        let mut list = self.list();
+        renew_retired(&mut list);
+        least_used(&list)
     }
 
     /// Returns the replica to which a user of a contended replica moves, and its history there;
@@ -397,17 +418,19 @@ impl Replicas {
         history: &History,
     ) -> Option<(Arc<Replica>, History)> {
         let mut list = self.list();
-        if from.retired.load(Relaxed) {
-            if let Some(slot) = list.iter().position(|r| Arc::ptr_eq(r, from)) {
-                let renewed = from.lock().renewed();
-                list[slot] = Replica::new(renewed);
-            }
+        if from.is_retired() {
+            renew_retired(&mut list);
         } else {
             from.waits.store(0, Relaxed);
             if list.len() < self.most {
-                let copy = from.lock().copy();
-                list.push(Replica::new(copy));
-                return list.last().map(|copy| (copy.clone(), history.clone()));
+                let tables = from.lock();
+                // While this thread waited for it.
+                if from.is_damaged() {
+                    return None;
+                }
+                let copy = Replica::new(tables.copy());
+                list.push(copy.clone());
+                return Some((copy, history.clone()));
             }
             // The list counts as a user of each.
             let (here, there) = (Arc::strong_count(from), Arc::strong_count(&least_used(&list)));
@@ -419,6 +442,14 @@ impl Replicas {
         drop(list);
         let history = to.lock().replay(vocab, history)?;
         Some((to, history))
+    }
+}
+
+/// Replaces the replicas that are retired by fresh ones.
+fn renew_retired(list: &mut [Arc<Replica>]) {
+    for replica in list.iter_mut().filter(|replica| replica.is_retired()) {
+        let renewed = replica.lock().renewed();
+        *replica = Replica::new(renewed);
     }
 }
 
