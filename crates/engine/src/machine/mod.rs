@@ -43,7 +43,8 @@
 //!
 //! The wing `properties`, for objects and arrays of unique scalars:
 //!
-//! - `seen_names`: interned sets of the names that an object has.
+//! - `table`: what the register of an object knows about its properties. `name_trie`: names that
+//!   others must not repeat. `seen_names`: interned sets of the names that an object has.
 //! - `memory`: what a rule must remember. `lower`: the lowering of objects.
 //! - `guards`: guards of objects at run time, and names that must be new.
 //!

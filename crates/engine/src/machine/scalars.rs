@@ -21,7 +21,8 @@ use super::intern::Nodes;
 use super::lazy_dfa::{DfaId, LazyDfa};
 use super::lower_regular::{NoCalls, RegularLowering, too_complex};
 use super::nfa::{ACCEPT, DEAD, MID_ESCAPE, Nfa, NfaId, State, TEXT};
-use super::register::{Lengths, NameTrie, OFF_TRIE};
+use super::properties::name_trie::{NameTrie, OFF_TRIE};
+use super::register::Lengths;
 use crate::machine::liveness::{Liveness, StateRange, trim};
 
 /// Maximum number of states of a pattern from which declared names are removed.

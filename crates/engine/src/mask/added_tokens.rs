@@ -18,8 +18,9 @@
 use super::cache::MaskCache;
 use super::exits::below;
 use super::memo::LocalMask;
+use super::token_mask::tokens_of;
 use super::trie_walk::{ByteFilter, WalkResult};
-use super::union::{Union, tokens_of};
+use super::union::Union;
 use crate::machine::{LocalState, StackMachine, TRIED, Thread, UNKNOWN_STACK};
 use crate::vocab::{Slice, SliceKind, TokenId, byte_group};
 

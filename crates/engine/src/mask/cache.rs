@@ -3,18 +3,20 @@
 //! [`MaskCache::mask`] tries the strategies in the order that the parent module lists. Layer 1 is
 //! the table of local states, layer 2 the table of returns, layer 3 the table of configurations.
 //! The tables of a base are shared and read only; each grammar adds its own.
+//!
+//! The cache also keeps the buffers of walks and unions. They are not safe to use after a panic, so a
+//! cache is dropped then (see [`matcher`](crate::matcher)).
 
 use std::sync::{Arc, Mutex};
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::Mask;
 use super::class_loops::{LoopThresholds, loop_mask};
 use super::exits::{ExitSet, ExitToken, below, set_key};
 use super::memo::{BaseMasks, CountedMask, ExitId, LocalMask, MaskTables, SlicePart};
 use super::similar_states::RecentStates;
 use super::slice_search::ByteRuns;
-use super::stack_sweep::{SWEEP_AFTER_EXITS, SWEEP_AFTER_PAIRS};
+use super::token_mask::Mask;
 use super::trie_walk::{ByteFilter, WalkResult, Walker};
 use super::union::{DENSE_FROM, Sorter, Union, empty_row, set_all};
 use crate::machine::{
@@ -46,6 +48,13 @@ pub struct MaskCache {
 /// Maximum number of bytes of configuration masks kept per grammar. When it is exceeded, the table
 /// is emptied and masks are recomputed.
 const MAX_FULL_BYTES: usize = 64 << 20;
+/// Number of pairs of a set of exits and a stack from which on [`MaskCache::sweep_stacks`]
+/// is used. A smaller number
+/// slows down grammars with some dozens of stacks whose sets are all known. Unit tests use a
+/// smaller one so that they reach the sweep.
+pub(super) const SWEEP_AFTER_PAIRS: usize = if cfg!(test) { 32 } else { 128 };
+/// Number of exits walked for one mask from which on the sweep is used.
+const SWEEP_AFTER_EXITS: usize = 200_000;
 /// Maximum number of tokens that [`MaskCache::pattern_text_mask`] tries one by one.
 const MAX_TRIED_TOKENS: usize = 8_000;
 

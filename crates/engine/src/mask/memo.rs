@@ -7,9 +7,9 @@ use std::sync::{Arc, Mutex};
 
 use rustc_hash::FxHashMap;
 
-use super::alone;
 use super::exits::{ExitSet, ExitToken};
-use super::slice_fit::SliceFit;
+use super::state_fits::SliceFit;
+use super::token_mask::alone;
 use crate::machine::LocalState;
 use crate::vocab::{ClassSet, TokenId};
 

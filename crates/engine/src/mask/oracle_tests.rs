@@ -3,10 +3,10 @@
 
 use std::collections::BTreeSet;
 
+use super::cache::SWEEP_AFTER_PAIRS;
 use super::class_loops::{LoopThresholds, loop_mask};
 use super::exits::below;
 use super::similar_states::RecentStates;
-use super::stack_sweep::SWEEP_AFTER_PAIRS;
 use super::trie_walk::{ByteFilter, WalkResult, Walker};
 use super::{BaseMasks, MaskCache};
 use crate::constraint::ir::Node;

@@ -19,8 +19,8 @@
 use smallvec::SmallVec;
 
 use super::rejection_bytes::{RejectCondition, may_reject};
-use super::slice_fit::{SliceFit, StateFits};
-use super::union::tokens_of;
+use super::state_fits::{SliceFit, StateFits};
+use super::token_mask::tokens_of;
 use crate::machine::Automaton;
 use crate::vocab::{ByteGroups, Slice, TokenId, Trie, TrieNode, Vocabulary, byte_set};
 

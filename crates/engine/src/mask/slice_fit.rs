@@ -23,139 +23,19 @@
 //! A walk of the whole trie for every state that does not accept the slice at any length: counted
 //! repetitions would be the slowest states of all.
 
-use std::sync::Arc;
-
 use super::rejected_tokens::{REJECT_SEARCH_STEPS, rejected_tokens};
-use super::rejection_bytes::{RejectCondition, rejecting_bytes};
 use super::slice_search::{ByteRuns, SliceSearch};
+use super::state_fits::{CharBoundary, SliceFit};
 use super::trie_walk::ByteFilter;
 use crate::machine::{Automaton, LocalState, Thread};
-use crate::vocab::{ByteGroups, ClassSet, TokenId, Vocabulary};
+use crate::vocab::{TokenId, Vocabulary};
 
 /// The answer of a search is reused for a state from which all strings of this number of characters
 /// were visited.
 const MIN_CLEAR_CHARS: u32 = 3;
-/// A state may reject at most this number of groups of first bytes for a slice to be useful. If it
-/// rejects more, a walk ends soon anyway.
-const MAX_REJECTING_GROUPS: u32 = 3;
-/// Or it may reject bytes that at most this number of each 1,000 tokens have.
-const MAX_REJECTED_PER_MILLE: u64 = 80;
 /// A slice that is safe for this number of characters is preferred to a narrower one that is safe
 /// for any number.
 const GOOD_SAFE_CHARS: u32 = 6;
-
-/// Lengths of the strings over a slice that a state accepts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct SafeLengths {
-    /// All strings of at most this number of characters are accepted.
-    pub safe: u32,
-    /// No string with more characters is accepted.
-    pub most: u32,
-}
-
-impl SafeLengths {
-    /// All strings, of any length.
-    pub const UNBOUNDED: SafeLengths = SafeLengths { safe: u32::MAX, most: u32::MAX };
-
-    /// Returns true if the length alone decides.
-    pub fn is_exact(self) -> bool {
-        self.safe == self.most
-    }
-}
-
-/// A slice, and how far it fits a state.
-#[derive(Debug, Clone)]
-pub(super) struct SliceFit {
-    /// Index of the slice.
-    pub slice: usize,
-    /// The bytes that a legal token outside of the slice must have.
-    pub need: ByteFilter,
-    /// The lengths of the accepted strings.
-    pub lengths: SafeLengths,
-    /// Strings with a byte of these classes are not accepted.
-    pub excluded_classes: ClassSet,
-    /// True if the rule may end inside some of the strings. Tokens that do not stay inside are then
-    /// checked for exits.
-    pub ends: bool,
-    /// The fits of the states that the strings lead to.
-    near: Arc<StateFits>,
-}
-
-impl SliceFit {
-    /// Returns the conditions of rejection of a state, if they are known.
-    pub fn conditions(&self, state: u32) -> Option<&[RejectCondition]> {
-        self.near.conditions(state)
-    }
-
-    /// Returns the fits of the states that strings lead to.
-    pub fn near(&self) -> &StateFits {
-        &self.near
-    }
-}
-
-/// The lengths that each state of a search accepts, and its conditions of rejection. Where a state
-/// occurs in several nodes, the weakest answer holds.
-#[derive(Debug)]
-pub(super) struct StateFits {
-    /// The states between characters, the start of the search first.
-    pub between: Vec<CharBoundary>,
-    /// The lowest state with an entry. The states of one search have numbers that are close
-    /// together.
-    pub first: u32,
-    pub lengths: Vec<SafeLengths>,
-    /// The conditions of state n are `ways[starts[n]..starts[n + 1]]`. Both lists are empty where
-    /// nothing can be rejected.
-    pub ways: Vec<RejectCondition>,
-    pub starts: Vec<u32>,
-}
-
-/// A state between characters.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct CharBoundary {
-    pub state: u32,
-    /// Strings of at most this number of characters lead only to visited states.
-    pub clear: u32,
-    /// Strings of at most this number of ASCII characters do.
-    pub reach: u32,
-}
-
-impl StateFits {
-    pub const UNKNOWN: SafeLengths = SafeLengths { safe: 0, most: u32::MAX };
-
-    #[inline]
-    pub fn of(&self, state: u32) -> SafeLengths {
-        self.lengths.get(state.wrapping_sub(self.first) as usize).copied().unwrap_or(Self::UNKNOWN)
-    }
-
-    /// Returns the conditions of rejection of a state, if they are known.
-    #[inline]
-    pub fn conditions(&self, state: u32) -> Option<&[RejectCondition]> {
-        let n = state.wrapping_sub(self.first) as usize;
-        match self.starts.get(n..)? {
-            &[from, to, ..] => Some(&self.ways[from as usize..to as usize]),
-            _ => None,
-        }
-    }
-
-    /// Returns true if some states were not visited.
-    #[cfg(test)]
-    pub fn is_partial(&self) -> bool {
-        self.between.iter().any(|between| between.clear < u32::MAX)
-    }
-
-    /// Returns true if strings from a state need only a few checks.
-    fn is_useful(&self, vocab: &Vocabulary, state: u32) -> bool {
-        let few = |ways: &[RejectCondition]| are_tolerable(vocab, rejecting_bytes(ways));
-        self.of(state).safe > 0 || self.conditions(state).is_some_and(few)
-    }
-}
-
-/// Returns true if a state may reject these bytes and a slice is still useful.
-pub(super) fn are_tolerable(vocab: &Vocabulary, bytes: ByteGroups) -> bool {
-    let rare =
-        || u64::from(vocab.classes().having(bytes)) * 1_000 <= vocab.len() as u64 * MAX_REJECTED_PER_MILLE;
-    bytes.count_ones() <= MAX_REJECTING_GROUPS || rare()
-}
 
 /// The fit of a state, and of other states for which the slice is as good.
 pub(super) type FitWithOthers = (SliceFit, Vec<(u32, SliceFit)>);

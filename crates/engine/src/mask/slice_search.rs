@@ -26,7 +26,7 @@ use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 use super::rejection_bytes::{InEdge, IncomingEdges, RejectConditions, propagate};
-use super::slice_fit::{CharBoundary, SafeLengths, StateFits, are_tolerable};
+use super::state_fits::{CharBoundary, SafeLengths, StateFits, are_tolerable};
 use crate::byte_set::ByteSet;
 use crate::machine::{Automaton, StackId};
 use crate::vocab::{ByteGroups, ClassSet, SliceKind, Vocabulary, byte_group, byte_set, each_class};

@@ -12,7 +12,7 @@
 //! # Cost
 //!
 //! The stacks and frames below the configuration once each, and a walk of the exits for each
-//! different set. Up to [`SWEEP_AFTER_PAIRS`] pairs of a set and a stack the sweep is slower:
+//! different set. Up to [`SWEEP_AFTER_PAIRS`](super::cache::SWEEP_AFTER_PAIRS) pairs of a set and a stack the sweep is slower:
 //! merged sets are new to the memo, whereas those of single states are known, mostly from the base.
 //!
 //! # Alternatives considered
@@ -24,20 +24,13 @@ use std::collections::BTreeMap;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::Mask;
 use super::cache::MaskCache;
 use super::exits::ExitToken;
 use super::memo::{ExitId, LocalMask};
+use super::token_mask::Mask;
 use super::union::Union;
 use crate::machine::{LocalState, ROOT_STACK, StackId, StackMachine};
 use crate::vocab::TokenId;
-
-/// Number of pairs of a set of exits and a stack from which on the sweep is used. A smaller number
-/// slows down grammars with some dozens of stacks whose sets are all known. Unit tests use a
-/// smaller one so that they reach the sweep.
-pub(super) const SWEEP_AFTER_PAIRS: usize = if cfg!(test) { 32 } else { 128 };
-/// Number of exits walked for one mask from which on the sweep is used.
-pub(super) const SWEEP_AFTER_EXITS: usize = 200_000;
 
 /// The tokens that are legal so far.
 struct Legal(Vec<u32>);

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use super::Mask;
+use super::token_mask::Mask;
 use crate::vocab::TokenId;
 
 /// Number of single tokens from which on a mask becomes dense.
@@ -80,18 +80,6 @@ pub(super) fn empty_row(tokens: usize) -> Arc<[u32]> {
 pub(super) fn set_all(row: &mut Arc<[u32]>, tokens: impl Iterator<Item = TokenId>) {
     let row = Arc::make_mut(row);
     tokens.for_each(|t| row[t as usize / 32] |= 1 << (t % 32));
-}
-
-/// Returns the tokens of a mask row.
-pub(super) fn tokens_of(row: &[u32]) -> impl Iterator<Item = TokenId> + '_ {
-    (0..).step_by(32).zip(row).flat_map(|(first, &word)| {
-        let mut bits = word;
-        std::iter::from_fn(move || {
-            let bit = (bits != 0).then(|| bits.trailing_zeros())?;
-            bits &= bits - 1;
-            Some(first + bit)
-        })
-    })
 }
 
 /// Sorts sets of tokens through a row of bits, which is faster than comparing for all but small

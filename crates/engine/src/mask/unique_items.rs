@@ -16,7 +16,7 @@
 use crate::machine::{ConfigId, ExtensionProbe, Machine, ProbeStep, separates};
 use crate::vocab::{TokenId, Trie, Vocabulary};
 
-use super::Mask;
+use super::token_mask::Mask;
 
 /// Returns the tokens of a mask that arrays with unique items do not allow.
 pub(super) fn repeating_tokens(

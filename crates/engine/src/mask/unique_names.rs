@@ -18,10 +18,10 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashSet;
 
-use super::Mask;
 use super::cache::MaskCache;
 use super::exits::ExitToken;
 use super::memo::LocalMask;
+use super::token_mask::Mask;
 use crate::machine::{ConfigId, LocalState, Machine, StackMachine, TRIED};
 use crate::vocab::TokenId;
 

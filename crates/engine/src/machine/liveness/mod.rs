@@ -23,7 +23,8 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use super::nfa::{ACCEPT, Nfa, NfaId, RegisterIx, RuleIx, State};
-use super::register::{Items, PropertyTable, Register};
+use super::properties::table::PropertyTable;
+use super::register::{Items, Register};
 
 /// States that were made for one rule.
 #[derive(Debug, Clone, Copy)]

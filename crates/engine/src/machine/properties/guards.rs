@@ -17,8 +17,9 @@ use rustc_hash::FxHashSet;
 use crate::machine::automaton::Automaton;
 use crate::machine::lazy_dfa::DfaId;
 use crate::machine::nfa::{GuardKind, RegisterIx, RuleIx};
+use crate::machine::properties::name_trie::OFF_TRIE;
 use crate::machine::properties::seen_names::{NO_TEXT, NameProgress, SeenNames, TextId, UNKNOWN};
-use crate::machine::register::{OFF_TRIE, Register};
+use crate::machine::register::Register;
 use crate::machine::thread::LocalState;
 
 /// Returns an object's state after a text that is new to it; [`UNKNOWN`] for some text, whichever it

@@ -3,7 +3,7 @@
 //! Declared properties in a fixed order are a chain of forks, one for each optional property, and
 //! need no memory. Undeclared names must be new, so the object remembers them. A bound on the
 //! number of properties, and properties in any order, also need guards (see
-//! [`PropertyTable`](crate::machine::register::PropertyTable)). Guards are *before* the comma:
+//! [`PropertyTable`]). Guards are *before* the comma:
 //! after a comma a property can always follow. An object in a markup is the same with other texts
 //! around names and values.
 //!
@@ -27,10 +27,11 @@ use crate::machine::lower_regular::{Calls, Value, too_complex};
 use crate::machine::nfa::{ACCEPT, DEAD, GuardKind, NfaId, RegisterIx, RuleIx, State};
 use crate::machine::program::{FRESH, MEMBERS, STRING};
 use crate::machine::properties::memory::is_counted;
-use crate::machine::register::{
-    DeclaredProperty, NameTrie, Names, PropertyTable, Register, SyntaxCost, Undeclared, UndeclaredGroup,
-    UniqueName,
+use crate::machine::properties::name_trie::{NameTrie, Names};
+use crate::machine::properties::table::{
+    DeclaredProperty, PropertyTable, SyntaxCost, Undeclared, UndeclaredGroup,
 };
+use crate::machine::register::{Register, UniqueName};
 use crate::machine::scalars;
 
 /// Number of names from which on a required undeclared property counts as unbounded. With fewer,

@@ -3,4 +3,6 @@
 pub(super) mod guards;
 pub(super) mod lower;
 pub(super) mod memory;
+pub(super) mod name_trie;
 pub(super) mod seen_names;
+pub(super) mod table;

@@ -22,7 +22,7 @@ use std::sync::Arc;
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
-use crate::machine::register::OFF_TRIE;
+use crate::machine::properties::name_trie::OFF_TRIE;
 
 /// Index of a text: a node of the trie of texts.
 pub type TextId = u32;

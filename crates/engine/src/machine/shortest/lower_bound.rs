@@ -20,7 +20,8 @@ use crate::machine::automaton::Automaton;
 use crate::machine::closure::StackMachine;
 use crate::machine::local::LocalMachine;
 use crate::machine::nfa::{ACCEPT, GuardKind, Nfa, NfaId, RegisterIx, RuleIx, State};
-use crate::machine::register::{DeclaredProperty, Items, PropertyTable, Register};
+use crate::machine::properties::table::{DeclaredProperty, PropertyTable};
+use crate::machine::register::{Items, Register};
 use crate::machine::thread::{Frame, LocalState, StackId, Thread, UNKNOWN_STACK};
 
 /// The bound of a state that cannot be ended, or that is nested too deeply.
