@@ -136,12 +136,6 @@ impl Machine {
         self.configs.get(config).threads.clone()
     }
 
-    /// Returns the number of a configuration.
-    #[cfg(test)]
-    pub fn intern(&mut self, reached: &StepResult) -> ConfigId {
-        self.configs.intern(reached)
-    }
-
     /// Returns whether byte `b` continues a span of a source, and if so, whether the span is text
     /// of a JSON string.
     pub fn copies_source(&self, config: ConfigId, b: u8) -> Option<bool> {

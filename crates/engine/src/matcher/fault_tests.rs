@@ -43,7 +43,7 @@ const CASES: [Case; 6] = [
     ),
     (
         "unique strings",
-        r#"{"type": "array", "items": {"type": "array", "uniqueItems": true, "items": {"type": "string", "pattern": "^[ab]{1,2}$"}}}"#,
+        r#"{"type": "array", "items": {"type": "array", "uniqueItems": true, "items": {"type": "string", "pattern": "^[ab]{1,7}$"}}}"#,
         false,
         &[Point::Scan, Point::Search],
     ),
@@ -95,7 +95,8 @@ fn walk(random: &mut Random, grammar: &CompiledGrammar) -> Walk {
             bytes => 1 + bytes.len(),
         };
         let token = (0..4).map(|_| *random.pick(&legal)).min_by_key(cost).expect("a legal token");
-        matcher.accept_token(token).expect("a token of the mask");
+        let text = String::from_utf8_lossy(&vocab.decode(&matcher.tokens())).into_owned();
+        matcher.accept_token(token).unwrap_or_else(|e| panic!("after {text:?}: {e}"));
         walk.push((mask, Some(token)));
     }
     walk.push((row(&mut matcher), None));

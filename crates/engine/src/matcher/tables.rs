@@ -12,7 +12,7 @@
 //! gets it.
 //!
 //! A panic in a step may leave an entry half made, in tables that generations would use for good. So
-//! a replica in which a thread panicked is retired, too. Nothing of it goes on: the fresh one is
+//! a replica in which a thread panicked is retired, too. Nothing of it stays: the fresh one is
 //! made from what no step changes, and the generations move there by their tokens.
 //!
 //! # Cost
