@@ -1,6 +1,6 @@
 //! Streaming scanner for the values of an unfinished JSON text.
 //!
-//! The scan reads each byte once and keeps the stack of open containers.
+//! The scan ([`JsonScan`]) reads each byte once and keeps the stack of open containers.
 //!
 //! # Cost
 //!
@@ -11,6 +11,7 @@
 //! Repairing the text so far into complete JSON and parsing it after each token was rejected: it
 //! costs the whole length each time, and hides which values are complete.
 
+use ffwd_engine::json_scan::{JsonScan, ScanStep};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -46,37 +47,11 @@ const MAX_DEPTH: usize = 100;
 /// Longest escape at the end of a string that may be incomplete, in bytes: two of `\uXXXX`.
 const MAX_ESCAPE: usize = 12;
 
-/// An open container.
-#[derive(Debug)]
-struct OpenValue {
-    start: usize,
-    /// The key of the current property; `None` in an array.
-    key: Option<String>,
-    /// Index of the current item in an array.
-    index: usize,
-    object: bool,
-    /// True if the value of the current property may come; always true in an array.
-    in_value: bool,
-    /// Offset at which that value begins, once it has begun.
-    value: Option<usize>,
-}
-
-/// The string or scalar that the scan is inside of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Inside {
-    Nothing,
-    String { start: usize, escaped: bool },
-    Scalar { start: usize },
-}
-
 /// The scan of one text.
 #[derive(Debug)]
 pub struct JsonStream {
     text: Vec<u8>,
-    stack: Vec<OpenValue>,
-    inside: Inside,
-    /// Number of open containers below the deepest followed level.
-    below: usize,
+    scan: JsonScan,
     /// True while the object or array that the text began with is open; `None` before its first
     /// character.
     active: Option<bool>,
@@ -95,9 +70,7 @@ impl JsonStream {
     pub fn new() -> Self {
         JsonStream {
             text: Vec::new(),
-            stack: Vec::new(),
-            inside: Inside::Nothing,
-            below: 0,
+            scan: JsonScan::of_first_value(MAX_DEPTH),
             active: None,
             changes: Vec::new(),
         }
@@ -111,10 +84,8 @@ impl JsonStream {
             self.byte(at, b);
         }
         if !bytes.is_empty()
-            && let Inside::String { start, .. } = self.inside
-            && self.stack.last().is_some_and(|o| o.in_value)
-            && self.followed()
-            && let Some(text) = partial_string(&self.text[start + 1..])
+            && let Some(string) = self.scan.string().filter(|string| !string.name)
+            && let Some(text) = partial_string(&self.text[string.start + 1..])
         {
             self.change(FieldState::Partial, Value::String(text));
         }
@@ -126,152 +97,65 @@ impl JsonStream {
     /// the whole text.
     pub fn unfinished(&self) -> (String, String) {
         let from = |at: usize| String::from_utf8_lossy(&self.text[at..]).into_owned();
-        match self.stack.last() {
-            None => (String::new(), from(0)),
-            Some(open) if open.in_value => (pointer(&self.stack), open.value.map_or(String::new(), from)),
-            Some(open) => (pointer(&self.stack[..self.stack.len() - 1]), from(open.start)),
-        }
-    }
-
-    fn followed(&self) -> bool {
-        self.active == Some(true) && self.below == 0
+        let value = match self.scan.containers().last() {
+            None => from(0),
+            Some(open) if open.in_value => open.value.map_or(String::new(), from),
+            Some(open) => from(open.start),
+        };
+        (self.scan.pointer(&self.text), value)
     }
 
     fn byte(&mut self, at: usize, b: u8) {
         match self.active {
             Some(false) => return,
-            None if b.is_ascii_whitespace() => return,
+            None if b.is_ascii_whitespace() => {}
             None if !matches!(b, b'{' | b'[') => {
                 self.active = Some(false);
                 return;
             }
             _ => self.active = Some(true),
         }
-        match self.inside {
-            Inside::String { start, escaped } => return self.in_string(at, b, start, escaped),
-            Inside::Scalar { start } if matches!(b, b',' | b'}' | b']' | b' ' | b'\t' | b'\n' | b'\r') => {
-                self.inside = Inside::Nothing;
-                self.done(start, at);
-            }
-            Inside::Scalar { .. } => return,
-            Inside::Nothing => {}
-        }
-        match b {
-            b'{' | b'[' => self.open(at, b == b'{'),
-            b'}' | b']' => self.close(at),
-            b'"' => {
-                self.begin(at);
-                self.inside = Inside::String { start: at, escaped: false };
-            }
-            _ if self.below > 0 => {}
-            b':' => self.colon(),
-            b',' => self.comma(),
-            _ if b.is_ascii_whitespace() => {}
-            _ => {
-                self.begin(at);
-                self.inside = Inside::Scalar { start: at };
-            }
-        }
-    }
-
-    /// Notes the start of the current value.
-    fn begin(&mut self, at: usize) {
-        if self.below == 0
-            && let Some(open) = self.stack.last_mut()
-            && open.in_value
+        if let Some(start) = self.scan.scalar_before(b)
+            && matches!(b, b',' | b'}' | b']' | b' ' | b'\t' | b'\n' | b'\r')
         {
-            open.value.get_or_insert(at);
+            self.done(start, at);
         }
-    }
-
-    fn in_string(&mut self, at: usize, b: u8, start: usize, escaped: bool) {
-        if escaped || b != b'"' {
-            let escaped = !escaped && b == b'\\';
-            self.inside = Inside::String { start, escaped };
-            return;
-        }
-        self.inside = Inside::Nothing;
-        if self.below > 0 {
-            return;
-        }
-        match self.stack.last_mut() {
-            Some(open) if !open.in_value => {
-                open.key = serde_json::from_slice(&self.text[start..=at]).ok();
+        match self.scan.feed(b) {
+            ScanStep::Opens => {
+                let around = self.scan.containers().len() - 1;
+                self.change_within(around, FieldState::Partial, Value::Null);
             }
-            _ => self.done(start, at + 1),
-        }
-    }
-
-    fn open(&mut self, at: usize, object: bool) {
-        self.begin(at);
-        if self.below > 0 || self.stack.len() >= MAX_DEPTH {
-            self.below += 1;
-            return;
-        }
-        self.change(FieldState::Partial, Value::Null);
-        self.stack.push(OpenValue { start: at, key: None, index: 0, object, in_value: !object, value: None });
-    }
-
-    fn close(&mut self, at: usize) {
-        if self.below > 0 {
-            self.below -= 1;
-            return;
-        }
-        let Some(open) = self.stack.pop() else { return };
-        self.done(open.start, at + 1);
-        if self.stack.is_empty() {
-            self.active = Some(false);
-        }
-    }
-
-    fn colon(&mut self) {
-        if let Some(open) = self.stack.last_mut() {
-            open.in_value = true;
-            self.change(FieldState::Pending, Value::Null);
-        }
-    }
-
-    fn comma(&mut self) {
-        if let Some(open) = self.stack.last_mut() {
-            open.index += 1;
-            open.key = None;
-            open.value = None;
-            open.in_value = !open.object;
+            ScanStep::Closes { start, .. } => {
+                self.done(start, at + 1);
+                if self.scan.containers().is_empty() {
+                    self.active = Some(false);
+                }
+            }
+            ScanStep::ClosesString { start, name: false } => self.done(start, at + 1),
+            ScanStep::Names => self.change(FieldState::Pending, Value::Null),
+            _ => {}
         }
     }
 
     fn done(&mut self, start: usize, end: usize) {
-        if self.followed()
-            && let Ok(value) = serde_json::from_slice(&self.text[start..end])
-        {
+        if let Ok(value) = serde_json::from_slice(&self.text[start..end]) {
             self.change(FieldState::Done, value);
         }
     }
 
+    /// Notes a change of the current value of the innermost container.
     fn change(&mut self, state: FieldState, value: Value) {
-        let pointer = self.pointer();
+        self.change_within(self.scan.containers().len(), state, value);
+    }
+
+    /// Notes a change of the current value of the container at depth `levels - 1`.
+    fn change_within(&mut self, levels: usize, state: FieldState, value: Value) {
+        let pointer = self.scan.pointer_within(&self.text, levels);
         self.changes.retain(|f| f.pointer != pointer);
-        let index = self.stack.last().filter(|open| !open.object).map(|open| open.index);
+        let container = self.scan.containers()[..levels].last();
+        let index = container.filter(|open| !open.object).map(|open| open.ended);
         self.changes.push(Field { pointer, state, index, value });
     }
-
-    /// Returns the pointer of the current value.
-    fn pointer(&self) -> String {
-        pointer(&self.stack)
-    }
-}
-
-fn pointer(stack: &[OpenValue]) -> String {
-    let mut out = String::new();
-    for open in stack {
-        out.push('/');
-        match &open.key {
-            Some(key) => out.push_str(&key.replace('~', "~0").replace('/', "~1")),
-            None if !open.object => out.push_str(&open.index.to_string()),
-            None => {}
-        }
-    }
-    out
 }
 
 /// Returns the decoded text of an unfinished string, without an incomplete escape or character at

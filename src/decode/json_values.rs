@@ -12,6 +12,8 @@
 
 use std::ops::Range;
 
+use ffwd_engine::json_scan::{JsonScan, ScanStep, decoded};
+
 /// A leaf value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct LeafValue {
@@ -21,105 +23,47 @@ pub(crate) struct LeafValue {
     pub bytes: Range<usize>,
 }
 
-/// An open container.
-struct JsonFrame {
-    start: usize,
-    /// Length of its pointer.
-    pointer: usize,
-    object: bool,
-    /// True if a key may come.
-    key: bool,
-    /// Index of the next item of an array.
-    index: usize,
-    is_empty: bool,
-}
-
 /// Returns the leaf values of a JSON text, in order. A text that is not JSON, or is cut, gives the
 /// values up to there.
 pub(crate) fn leaf_values(text: &[u8]) -> Vec<LeafValue> {
-    let (mut leaves, mut stack, mut pointer) = (Vec::new(), Vec::<JsonFrame>::new(), String::new());
-    let mut at = 0;
-    while let Some(&byte) = text.get(at) {
-        let start = at;
-        at += 1;
-        match byte {
-            b' ' | b'\t' | b'\n' | b'\r' | b':' => continue,
-            b',' => {
-                if let Some(open) = stack.last_mut() {
-                    open.key = open.object;
-                }
-                continue;
+    let mut scan = JsonScan::of_first_value(usize::MAX);
+    let mut leaves = Vec::new();
+    for (at, &byte) in text.iter().enumerate() {
+        if expects_name(&scan)
+            && !matches!(byte, b' ' | b'\t' | b'\n' | b'\r' | b'"' | b'}' | b']' | b',' | b':')
+        {
+            return leaves;
+        }
+        if let Some(start) = scan.scalar_before(byte) {
+            leaves.push(LeafValue { pointer: scan.pointer(text), bytes: start..at });
+            if scan.containers().is_empty() {
+                return leaves;
             }
-            b'}' | b']' => {
-                let Some(open) = stack.pop() else { return leaves };
-                if open.is_empty {
-                    leaves.push(LeafValue { pointer: pointer[..open.pointer].into(), bytes: open.start..at });
-                }
-                if stack.is_empty() {
-                    return leaves;
-                }
-                continue;
+        }
+        match scan.feed(byte) {
+            ScanStep::Invalid => return leaves,
+            ScanStep::ClosesString { start, .. } if decoded(&text[start..=at]).is_none() => return leaves,
+            ScanStep::ClosesString { start, name: false } | ScanStep::Closes { start, is_empty: true } => {
+                leaves.push(LeafValue { pointer: scan.pointer(text), bytes: start..at + 1 });
             }
             _ => {}
         }
-        if let Some(open) = stack.last_mut() {
-            open.is_empty = false;
-            if open.key {
-                let Some((key, end)) = string_at(text, start) else { return leaves };
-                pointer.truncate(open.pointer);
-                pointer += "/";
-                pointer += &key.replace('~', "~0").replace('/', "~1");
-                (open.key, at) = (false, end);
-                continue;
-            }
-            if !open.object {
-                pointer.truncate(open.pointer);
-                pointer += &format!("/{}", open.index);
-                open.index += 1;
-            }
-        }
-        let end = match byte {
-            b'{' | b'[' => {
-                let object = byte == b'{';
-                let (pointer, index, is_empty) = (pointer.len(), 0, true);
-                stack.push(JsonFrame { start, pointer, object, key: object, index, is_empty });
-                continue;
-            }
-            b'"' => string_at(text, start).map(|(_, end)| end),
-            // A scalar may continue after the end of a text that is cut.
-            _ => scalar_end(text, start).filter(|&end| end < text.len() || stack.is_empty()),
-        };
-        let Some(end) = end else { return leaves };
-        leaves.push(LeafValue { pointer: pointer.clone(), bytes: start..end });
-        if stack.is_empty() {
+        if scan.is_over() {
             return leaves;
         }
-        at = end;
+    }
+    // A scalar inside of a container may continue after the end of a text that is cut.
+    if let Some(start) = scan.scalar()
+        && scan.containers().is_empty()
+    {
+        leaves.push(LeafValue { pointer: String::new(), bytes: start..text.len() });
     }
     leaves
 }
 
-/// Returns the decoded string that begins at a quotation mark, and its end.
-fn string_at(text: &[u8], start: usize) -> Option<(String, usize)> {
-    if text.get(start) != Some(&b'"') {
-        return None;
-    }
-    let mut at = start + 1;
-    loop {
-        match text.get(at)? {
-            b'\\' => at += 2,
-            b'"' => break,
-            _ => at += 1,
-        }
-    }
-    serde_json::from_slice(&text[start..=at]).ok().map(|decoded| (decoded, at + 1))
-}
-
-/// Returns the end of a number or literal; `None` if there is neither.
-fn scalar_end(text: &[u8], start: usize) -> Option<usize> {
-    let part = |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'-' | b'.');
-    let len = text[start..].iter().take_while(|b| part(b)).count();
-    (len > 0).then_some(start + len)
+/// Returns true where the name of a property may begin.
+fn expects_name(scan: &JsonScan) -> bool {
+    scan.containers().last().is_some_and(|open| !open.in_value) && scan.string().is_none()
 }
 
 #[cfg(test)]

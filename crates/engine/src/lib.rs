@@ -49,6 +49,8 @@ pub mod error;
 #[cfg(test)]
 mod fault;
 pub mod json_escape;
+#[doc(hidden)]
+pub mod json_scan;
 mod machine;
 mod mask;
 pub mod matcher;

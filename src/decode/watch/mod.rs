@@ -10,19 +10,17 @@
 //!
 //! One copy of the text for each round, and the costs of the parts.
 
-mod json_scan;
 mod repetition;
 mod runaway;
 mod string_end;
 
 use std::sync::Arc;
 
-use super::json_stream::JsonStream;
 use super::thinking::Thinking;
 use crate::matcher::Matcher;
 use crate::vocab::{TokenId, Vocabulary};
-use json_scan::{JsonScan, ScanStep};
-use runaway::Runaway;
+use ffwd_engine::json_scan::{JsonScan, ScanStep};
+use runaway::{MAX_DEPTH, Runaway};
 use string_end::GoodEnds;
 pub(super) use string_end::{CutPoint, PlainTokens, StringEnd};
 
@@ -68,7 +66,7 @@ impl OutputWatch {
             options: Arc::new(options),
             text: Vec::new(),
             tokens: 0,
-            scan: JsonScan::default(),
+            scan: JsonScan::of_first_value(MAX_DEPTH),
             ends: GoodEnds::default(),
             closes: false,
             cut: false,
@@ -97,7 +95,7 @@ impl OutputWatch {
             (None, None) => self.text.len(),
         };
         for at in answered..self.text.len() {
-            if self.scan.feed(self.text[at]) == ScanStep::ClosesString {
+            if let ScanStep::ClosesString { .. } = self.scan.feed(self.text[at]) {
                 (self.ends, self.cut) = (GoodEnds::default(), false);
             }
         }
@@ -118,11 +116,10 @@ impl OutputWatch {
         self.scan.string().map(|string| &self.answer_text()[string.start + 1..])
     }
 
-    /// Returns the JSON pointer of the value that begins at an offset in the answer.
+    /// Returns the JSON pointer of the open value that begins at an offset in the answer.
     fn pointer(&self, start: usize) -> String {
-        let mut fields = JsonStream::new();
-        fields.feed(&self.answer_text()[..start]);
-        fields.unfinished().0
+        let around = self.scan.containers().iter().take_while(|open| open.start < start).count();
+        self.scan.pointer_within(self.answer_text(), around)
     }
 
     /// Takes out of a mask row the tokens that would continue a value that repeats itself; returns
@@ -175,7 +172,7 @@ impl OutputWatch {
     fn closing(&self, matcher: &Matcher) -> Option<Vec<u8>> {
         let mut completion = matcher.shortest_completion(LONGEST_CLOSING)?;
         let mut scan = self.scan.clone();
-        let end = completion.iter().position(|b| scan.feed(*b) == ScanStep::ClosesString)?;
+        let end = completion.iter().position(|b| matches!(scan.feed(*b), ScanStep::ClosesString { .. }))?;
         completion.truncate(end + 1);
         Some(completion)
     }
@@ -197,7 +194,7 @@ impl OutputWatch {
     /// a good one is wanted.
     pub(super) fn room(&self, matcher: &Matcher) -> Option<usize> {
         self.options.plain.as_ref()?;
-        let string = self.scan.string().filter(|string| string.value && !string.in_escape())?;
+        let string = self.scan.string().filter(|string| !string.name && !string.in_escape())?;
         let room = matcher.string_bounds()?.1?;
         (self.cut || string_end::is_near(string, room)).then_some(room)
     }
@@ -235,7 +232,7 @@ impl OutputWatch {
     pub(super) fn cut_back(&mut self, to: CutPoint) {
         self.text.truncate(to.bytes);
         self.tokens = to.tokens;
-        self.scan = JsonScan::default();
+        self.scan = JsonScan::of_first_value(MAX_DEPTH);
         let from = self.answer.unwrap_or(to.bytes);
         for at in from..self.text.len() {
             self.scan.feed(self.text[at]);

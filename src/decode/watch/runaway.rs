@@ -11,9 +11,11 @@
 
 use rustc_hash::FxHashMap;
 
-use super::json_scan::{JsonScan, ScanStep};
 use super::repetition::{Extent, repetition};
+use ffwd_engine::json_scan::{JsonScan, ScanStep};
 
+/// Deepest nesting that is watched, which bounds the cost of a copy of the scan.
+pub(super) const MAX_DEPTH: usize = 1000;
 /// The least repetition of a string.
 const IN_STRING: Extent = Extent { bytes: 160, periods: 4 };
 /// The least repetition of items or of openings.
@@ -79,7 +81,7 @@ pub(super) fn runaway(text: &[u8], scan: &JsonScan, source: &str) -> Option<Runa
 /// Returns true if one string, array or object makes up most of the last items of an open array. A
 /// string does not count if it occurs in the source as often as in the array.
 fn is_dominated(array: &[u8], source: &str) -> bool {
-    let mut scan = JsonScan::default();
+    let mut scan = JsonScan::of_first_value(MAX_DEPTH);
     let (mut items, mut start) = (Vec::new(), 1);
     for (at, byte) in array.iter().enumerate() {
         if scan.feed(*byte) == ScanStep::Separates && scan.containers().len() == 1 {
@@ -129,7 +131,7 @@ mod tests {
     use super::*;
 
     fn found(text: &str, source: &str) -> Option<Runaway> {
-        let mut scan = JsonScan::default();
+        let mut scan = JsonScan::of_first_value(MAX_DEPTH);
         text.bytes().for_each(|byte| {
             scan.feed(byte);
         });
@@ -188,7 +190,7 @@ mod tests {
             let lines = std::fs::read_to_string(format!("{folder}/{set}.jsonl")).unwrap();
             for line in lines.lines() {
                 // The whole line is a JSON text, too: source, schema and record.
-                let (mut scan, line) = (JsonScan::default(), line.as_bytes());
+                let (mut scan, line) = (JsonScan::of_first_value(MAX_DEPTH), line.as_bytes());
                 for at in 0..line.len() {
                     scan.feed(line[at]);
                     let found = runaway(&line[..at + 1], &scan, "");
@@ -207,7 +209,7 @@ mod tests {
         assert_eq!(found(&escaped, &format!("x{rule}y")), None);
         assert!(found(&escaped, "").is_some());
         assert!(found(&escaped, &rule[..rule.len() - 8]).is_some(), "more than the source has");
-        let (mut scan, cut) = (JsonScan::default(), &escaped.as_bytes()[..escaped.len() - 3]);
+        let (mut scan, cut) = (JsonScan::of_first_value(MAX_DEPTH), &escaped.as_bytes()[..escaped.len() - 3]);
         cut.iter().for_each(|byte| {
             scan.feed(*byte);
         });

@@ -16,8 +16,8 @@
 //! Raising the probability of the quotation mark near the limit was rejected: it needs weights, ends
 //! strings that would have fitted, and still cuts words that turn out too long.
 
-use super::json_scan::StringScan;
 use crate::vocab::{TokenId, Vocabulary};
+use ffwd_engine::json_scan::StringScan;
 
 /// Number of characters before the limit from which on the ends of words are noted.
 const WORD_ZONE: usize = 32;
@@ -188,7 +188,7 @@ mod tests {
     #[test]
     fn the_best_end_is_chosen() {
         let at = |n: usize| CutPoint { tokens: n, bytes: 10 * n };
-        let mut scan = super::super::json_scan::JsonScan::default();
+        let mut scan = ffwd_engine::json_scan::JsonScan::of_first_value(10);
         b"{\"a\":\"One. Two thr".iter().for_each(|b| {
             scan.feed(*b);
         });

@@ -12,6 +12,10 @@
 //!
 //! One scan of the source per draft.
 
+use std::borrow::Cow;
+
+use ffwd_engine::json_scan::{JsonScan, decoded};
+
 /// Maximum number of bytes proposed at once.
 const MAX_BYTES: usize = 64;
 /// Minimum number of bytes of a value that is searched as a whole.
@@ -169,33 +173,22 @@ fn prefix(bytes: &[u8]) -> String {
 pub(crate) struct OpenString {
     /// Its decoded text so far.
     pub value: Vec<u8>,
-    /// The string before the colon that precedes it; for an item of an array, the last key before
-    /// the array.
+    /// The name of the property whose value it is, or that holds the array whose item it is.
     pub key: Option<String>,
 }
 
 /// Returns the string in which an unfinished JSON text ends. Returns nothing if the text ends
 /// outside of a string or in an unfinished escape.
 pub(crate) fn open_string(json: &[u8]) -> Option<OpenString> {
-    let mut start = None;
-    let mut at = 0;
-    let (mut last, mut key) = (0..0, None);
-    while at < json.len() {
-        match (json[at], start) {
-            (b'"', None) => start = Some(at + 1),
-            (b'"', Some(from)) => {
-                last = from..at;
-                start = None;
-            }
-            (b'\\', Some(_)) => at += 1,
-            (b':', None) => key = Some(last.clone()),
-            _ => {}
-        }
-        at += 1;
-    }
-    let decode = |bytes: &[u8]| serde_json::from_slice::<String>(&[b"\"", bytes, b"\""].concat()).ok();
-    let value = decode(json.get(start?..)?)?.into_bytes();
-    Some(OpenString { value, key: key.and_then(|k| decode(&json[k])) })
+    let mut scan = JsonScan::of_all_values(usize::MAX);
+    json.iter().for_each(|&byte| {
+        scan.feed(byte);
+    });
+    let quoted = [&json[scan.string()?.start..], b"\""].concat();
+    let value = decoded(&quoted)?.into_owned().into_bytes();
+    let object = scan.containers().iter().rev().find(|open| open.object);
+    let key = object.filter(|object| object.in_value).and_then(|object| object.name(json));
+    Some(OpenString { value, key: key.map(Cow::into_owned) })
 }
 
 #[cfg(test)]

@@ -20,9 +20,10 @@
 //! Rewriting the pattern into the string of another dialect was rejected: spans are lost, and class
 //! syntax differs in ways that rewriting gets wrong.
 
-use regex_syntax::hir::{self, Class, ClassUnicode, Hir, HirKind, Repetition};
+use regex_syntax::hir::{self, Class, ClassUnicode, Hir, HirKind};
 
 use self::class::ClassItem;
+use self::trim::trim;
 use super::ir::{Ir, Node, NodeId};
 use crate::char_lang::char_class::{self, ANY_CHAR};
 use crate::char_lang::hir_builder::{HirBuilder, braces, unclosed};
@@ -34,6 +35,7 @@ pub(super) use lookaround::{LOOKAROUND_SLOTS, Look, whole};
 
 mod class;
 mod lookaround;
+mod trim;
 
 /// Returns the language of all texts that contain a match of `pattern`, or a [`Node::Never`] if no
 /// text does.
@@ -163,65 +165,6 @@ pub fn class_star(ranges: &[(char, char)], ir: &mut Ir) -> NodeId {
         return ir.push(Node::Empty);
     }
     ir.repeat(class, 0, None)
-}
-
-/// Cuts repetitions at an open end to their minimum: `any* X{2,9} Y` becomes `any* X{2} Y`. This
-/// also holds with anchors inside `X`, because a dropped iteration takes its condition with it. The
-/// recursion follows the nesting, which the parser limits.
-fn trim(hir: Hir, left: bool, right: bool) -> Hir {
-    // Most parts stay unchanged, and taking one apart and rebuilding it allocates.
-    if let HirKind::Empty | HirKind::Literal(_) | HirKind::Class(_) | HirKind::Look(_) = hir.kind() {
-        return hir;
-    }
-    match hir.into_kind() {
-        HirKind::Repetition(Repetition { min, sub, .. }) if left || right => {
-            Hir::repetition(Repetition { min, max: Some(min), greedy: true, sub })
-        }
-        HirKind::Alternation(parts) => {
-            Hir::alternation(parts.into_iter().map(|p| trim(p, left, right)).collect())
-        }
-        HirKind::Concat(parts) => trim_sequence(parts, left, right),
-        HirKind::Capture(capture) => trim(*capture.sub, left, right),
-        kind => rebuild(kind),
-    }
-}
-
-fn trim_sequence(parts: Vec<Hir>, left: bool, right: bool) -> Hir {
-    let mut head = Vec::with_capacity(parts.len());
-    let mut parts = parts.into_iter();
-    let mut tail = None;
-    // A part that became empty exposes its neighbour.
-    while left && let Some(first) = parts.next() {
-        let first = trim(first, true, right && parts.len() == 0);
-        if *first.kind() != HirKind::Empty {
-            head.push(first);
-            break;
-        }
-    }
-    while right && let Some(last) = parts.next_back() {
-        let last = trim(last, left && head.is_empty(), true);
-        if *last.kind() != HirKind::Empty {
-            tail = Some(last);
-            break;
-        }
-    }
-    head.extend(parts);
-    head.extend(tail);
-    Hir::concat(head)
-}
-
-/// Inverse of `Hir::into_kind` for the kinds that `trim` leaves unchanged.
-fn rebuild(kind: HirKind) -> Hir {
-    match kind {
-        HirKind::Empty => Hir::empty(),
-        HirKind::Literal(literal) => Hir::literal(literal.0),
-        HirKind::Class(class) => Hir::class(class),
-        HirKind::Look(look) => Hir::look(look),
-        HirKind::Repetition(repetition) => Hir::repetition(repetition),
-        HirKind::Capture(capture) => Hir::capture(capture),
-        HirKind::Concat(parts) => Hir::concat(parts),
-        HirKind::Alternation(parts) => Hir::alternation(parts),
-    }
 }
 
 struct EcmaParser<'a> {

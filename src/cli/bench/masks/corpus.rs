@@ -3,6 +3,7 @@
 
 use std::path::Path;
 
+use ffwd_engine::json_scan::{JsonScan, ScanStep, decoded};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -94,29 +95,21 @@ fn many(text: &str) -> serde_json::Result<Vec<SampleForm<'_>>> {
 /// writes it; numbers and order are untouched. `None` if a string is no Unicode text, which no
 /// vocabulary can spell.
 pub(super) fn canonical(text: &str) -> Option<String> {
-    let bytes = text.as_bytes();
+    let mut scan = JsonScan::of_all_values(usize::MAX);
     let mut out = String::with_capacity(text.len());
-    let mut i = 0;
-    while let Some(&byte) = bytes.get(i) {
-        if byte != b'"' {
-            if !byte.is_ascii_whitespace() {
-                out.push(char::from(byte));
+    for (at, byte) in text.bytes().enumerate() {
+        match scan.feed(byte) {
+            ScanStep::ClosesString { start, .. } => {
+                let decoded = decoded(&text.as_bytes()[start..=at])?;
+                out.push('"');
+                out.push_str(std::str::from_utf8(&ffwd_engine::json_escape::escape(&decoded)).ok()?);
+                out.push('"');
             }
-            i += 1;
-            continue;
+            _ if scan.string().is_some() || byte.is_ascii_whitespace() => {}
+            _ => out.push(char::from(byte)),
         }
-        let start = i;
-        i += 1;
-        while *bytes.get(i)? != b'"' {
-            i += if bytes[i] == b'\\' { 2 } else { 1 };
-        }
-        i += 1;
-        let decoded: String = serde_json::from_str(text.get(start..i)?).ok()?;
-        out.push('"');
-        out.push_str(std::str::from_utf8(&ffwd_engine::json_escape::escape(&decoded)).ok()?);
-        out.push('"');
     }
-    Some(out)
+    scan.string().is_none().then_some(out)
 }
 
 #[cfg(test)]
