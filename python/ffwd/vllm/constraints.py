@@ -14,7 +14,8 @@ import ffwd
 
 WHITESPACE_VARIABLE = "FFWD_VLLM_WHITESPACE"
 MAX_GRAMMARS = 256
-MAX_TEXT = 64 << 20
+# Bytes of all grammars, as they were at their last uses.
+MAX_MEMORY = 256 << 20
 _MAX_PATTERN = 1000
 
 
@@ -180,8 +181,9 @@ class Grammars:
         self._compiler = ffwd.Compiler(vocabulary)
         self._compiler.warm_up()
         self._lock = threading.Lock()
-        self._grammars: OrderedDict[tuple[str, str, Options], ffwd.Grammar] = OrderedDict()
-        self._text = 0
+        # Each with its bytes of memory, which grow as it is used.
+        self._grammars: OrderedDict[tuple[str, str, Options], tuple[ffwd.Grammar, int]] = OrderedDict()
+        self._memory = 0
 
     def get(self, kind: str, text: str, options: Options) -> ffwd.Grammar:
         """Return the grammar of a constraint, from the cache if it is there.
@@ -191,19 +193,23 @@ class Grammars:
         """
         key = (kind, str(text), options)
         with self._lock:
-            grammar = self._grammars.get(key)
-            if grammar is not None:
-                self._grammars.move_to_end(key)
-                return grammar
-        grammar = self._compiler.compile(constraint_of(*key))
+            grammar, _ = self._grammars.get(key, (None, 0))
+        if grammar is None:
+            grammar = self._compiler.compile(constraint_of(*key))
+        memory = grammar.memory_bytes + len(key[1])
         with self._lock:
-            if key not in self._grammars:
-                self._grammars[key] = grammar
-                self._text += len(key[1])
-            while len(self._grammars) > MAX_GRAMMARS or self._text > MAX_TEXT:
-                dropped, _ = self._grammars.popitem(last=False)
-                self._text -= len(dropped[1])
+            # Another thread may have compiled it, too.
+            grammar = self._grammars.get(key, (grammar, 0))[0]
+            self._drop(key)
+            self._grammars[key] = (grammar, memory)
+            self._memory += memory
+            while len(self._grammars) > MAX_GRAMMARS or self._memory > MAX_MEMORY:
+                self._drop(next(iter(self._grammars)))
         return grammar
+
+    def _drop(self, key: tuple[str, str, Options]) -> None:
+        _, memory = self._grammars.pop(key, (None, 0))
+        self._memory -= memory
 
     def __len__(self) -> int:
         """Return the number of grammars that are kept."""

@@ -155,6 +155,23 @@ def test_compiled_grammars_are_kept_and_bounded(tokenizer, reference):
     assert len(grammars) == constraints.MAX_GRAMMARS
 
 
+def test_large_grammars_are_dropped_by_their_memory(tokenizer, reference, monkeypatch):
+    from ffwd.vllm import constraints
+
+    grammars = constraints.Grammars(reference)
+    options = constraints.Options()
+    texts = [json.dumps([f"{i} {j}" for j in range(2000)]) for i in range(6)]
+    size = grammars.get("CHOICE", texts[0], options).memory_bytes
+    monkeypatch.setattr(constraints, "MAX_MEMORY", 7 * size // 2)
+    kept = [grammars.get("CHOICE", text, options) for text in texts]
+    assert len(grammars) == 3
+    assert grammars.get("CHOICE", texts[5], options) is kept[5]
+    assert grammars.get("CHOICE", texts[0], options) is not kept[0]
+    monkeypatch.setattr(constraints, "MAX_MEMORY", 0)
+    assert grammars.get("REGEX", "a", options).matcher() is not None
+    assert len(grammars) == 0, "a grammar that is too large is not kept"
+
+
 def test_options_of_json_texts(tokenizer, reference, monkeypatch):
     texts = {
         "compact": '{"city":"x"}',
