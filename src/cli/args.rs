@@ -96,6 +96,11 @@ impl ModelArgs {
         builder.build()
     }
 
+    /// Returns the whitespace in JSON that suits the model, as far as its name shows.
+    pub(super) fn whitespace(&self) -> Whitespace {
+        if self.model.is_none() { Whitespace::Compact } else { Whitespace::SingleSpace }
+    }
+
     /// Returns the model, as it was named.
     pub(super) fn name(&self) -> Option<&str> {
         self.model.as_deref()

@@ -126,6 +126,12 @@ impl Request {
         self
     }
 
+    /// Returns the constraint that was set.
+    #[cfg(feature = "cli")]
+    pub(crate) fn own_constraint(&self) -> Option<&Constraint> {
+        self.constraint.as_ref()
+    }
+
     /// Sets a constraint that is compiled already; it takes precedence.
     pub fn grammar(mut self, grammar: CompiledGrammar) -> Self {
         self.grammar = Some(grammar);

@@ -17,16 +17,16 @@ use super::example::Example;
 use super::json_style::to_text;
 use super::notes::notes;
 use super::outline::outline;
-use super::verbatim::quote_free_strings;
+use super::schema::{ExtractionSchema, SchemaOptions};
 use super::wording::{Values, Wording};
+use crate::Warning;
 use crate::chat::ChatTemplate;
 use crate::constraint::substring::SubstringOptions;
-use crate::constraint::{Constraint, ConstraintBuilder, Policy, Whitespace};
+use crate::constraint::{Constraint, Policy, Whitespace};
 use crate::decode::{Engine, Prompt, Request};
 use crate::error::{Error, ErrorKind, Result};
 use crate::matcher::CompiledGrammar;
 use crate::vocab::Vocabulary;
-use crate::{Warning, WarningKind};
 
 /// A schema made ready for the extraction of records by one model. `Send` and `Sync`, and
 /// independent of the lifetime of the engine.
@@ -53,22 +53,16 @@ pub struct Extractor {
     chat: Option<ChatTemplate>,
     wording: Wording,
     values: Values,
-    schema: String,
-    documents: Vec<(String, String)>,
-    spans: SubstringOptions,
-    policy: Policy,
-    /// The constraint, if it is the same for all texts.
-    shared: Option<(Constraint, CompiledGrammar)>,
+    schema: ExtractionSchema,
+    /// The compiled constraint, if it is the same for all texts.
+    grammar: Option<CompiledGrammar>,
 }
 
 /// Collects the options of an [`Extractor`]; [`build`](Self::build) reads the schema.
 #[must_use]
 pub struct ExtractorBuilder<'e> {
     engine: &'e Engine,
-    policy: Policy,
-    documents: Vec<(String, String)>,
-    spans: SubstringOptions,
-    verbatim: bool,
+    options: SchemaOptions,
     system: Option<String>,
     prompt: Option<String>,
     instructions: String,
@@ -79,26 +73,26 @@ impl<'e> ExtractorBuilder<'e> {
     /// Sets how JSON is written, and whether objects are closed (default:
     /// [`Engine::extraction_policy`]).
     pub fn policy(mut self, policy: Policy) -> Self {
-        self.policy = policy;
+        self.options.policy = policy;
         self
     }
 
     /// Reads objects as the standard does: properties that the schema does not mention are allowed
     /// unless it forbids them (default: they are not; see [`Policy::closed_objects`]).
     pub fn open_objects(mut self) -> Self {
-        self.policy.closed_objects = false;
+        self.options.policy.closed_objects = false;
         self
     }
 
     /// Supplies a JSON document that `$ref` may name by this URI.
     pub fn document(mut self, uri: impl Into<String>, text: impl Into<String>) -> Self {
-        self.documents.push((uri.into(), text.into()));
+        self.options.documents.push((uri.into(), text.into()));
         self
     }
 
     /// Sets where strings with `"x-verbatim": true` begin and end (default: anywhere).
     pub fn spans(mut self, options: SubstringOptions) -> Self {
-        self.spans = options;
+        self.options.spans = options;
         self
     }
 
@@ -107,7 +101,7 @@ impl<'e> ExtractorBuilder<'e> {
     /// or alternatives of their own. Length limits hold too. The prompt shows the schema as it is
     /// written.
     pub fn verbatim(mut self, on: bool) -> Self {
-        self.verbatim = on;
+        self.options.verbatim = on;
         self
     }
 
@@ -145,51 +139,35 @@ impl<'e> ExtractorBuilder<'e> {
     /// unknown placeholders or no place for the options that were given, if an example does not fit
     /// the schema, or if the model's chat template does not parse.
     pub fn build(self, schema: impl AsRef<str>) -> Result<Extractor> {
-        let schema = without_mark(schema.as_ref());
-        let parsed: Value = serde_json::from_str(schema)
-            .map_err(|e| Error::new(ErrorKind::InvalidJson, format!("the schema: {e}")))?;
-        let wording = self.wording()?;
-        let mut quoting = parsed.clone();
-        if self.verbatim {
-            quote_free_strings(&mut quoting);
-        }
-        let mut extractor = Extractor {
-            vocab: self.engine.vocabulary().clone(),
-            chat: self.engine.chat_template()?.cloned(),
-            wording,
-            values: Values::default(),
-            schema: if quoting == parsed { schema.to_owned() } else { quoting.to_string() },
-            documents: self.documents,
-            spans: self.spans,
-            policy: self.policy,
-            shared: None,
-        };
-        if !is_quoting(&quoting) {
-            let constraint = extractor.constraint(None)?;
-            let compile = |constraint: &Constraint| self.engine.compiler().compile(constraint);
-            let opens =
-                || extractor.read(&extractor.open_policy(), None).is_ok_and(|open| compile(&open).is_ok());
-            let grammar = compile(&constraint).map_err(|e| extractor.hinted(e, opens))?;
-            extractor.shared = Some((constraint, grammar));
-        }
+        let (schema, value) = ExtractionSchema::read(schema.as_ref(), self.options.clone())?;
+        self.build_from(schema, &value)
+    }
+
+    /// Prepares the prompt for a schema that was read, whose options count.
+    ///
+    /// # Errors
+    /// As [`build`](Self::build), but for the schema itself.
+    pub(crate) fn build_from(self, schema: ExtractionSchema, value: &Value) -> Result<Extractor> {
+        let compiler = self.engine.compiler();
+        let opens =
+            || schema.with_open_objects().is_ok_and(|constraint| compiler.compile(&constraint).is_ok());
+        let grammar = schema.shared.as_ref().map(|constraint| compiler.compile(constraint)).transpose();
+        let grammar = grammar.map_err(|e| schema.hinted(e, opens))?;
+        let policy = &schema.options.policy;
         for example in &self.examples {
-            example.check(
-                self.engine.compiler(),
-                extractor.with_documents(),
-                &extractor.policy,
-                &extractor.schema,
-            )?;
+            example.check(compiler, schema.with_documents(), policy, &schema.text)?;
         }
-        let parsed = extractor.within_wrapper(&parsed).cloned().unwrap_or(parsed);
-        let schema = parsed.to_string();
-        extractor.values = Values {
-            fields: outline(&parsed).unwrap_or_else(|| schema.clone()),
-            schema,
-            notes: notes(&parsed),
+        let wording = self.wording()?;
+        let compact = value.to_string();
+        let values = Values {
+            fields: outline(value).unwrap_or_else(|| compact.clone()),
+            schema: compact,
+            notes: notes(value),
+            examples: shown(&self.examples, policy.whitespace),
             instructions: self.instructions,
-            examples: shown(&self.examples, extractor.policy.whitespace),
         };
-        Ok(extractor)
+        let (vocab, chat) = (self.engine.vocabulary().clone(), self.engine.chat_template()?.cloned());
+        Ok(Extractor { vocab, chat, wording, values, schema, grammar })
     }
 
     /// Returns the wording of the prompt.
@@ -234,10 +212,7 @@ impl Extractor {
     pub fn builder(engine: &Engine) -> ExtractorBuilder<'_> {
         ExtractorBuilder {
             engine,
-            policy: engine.extraction_policy(),
-            documents: Vec::new(),
-            spans: SubstringOptions::default(),
-            verbatim: false,
+            options: SchemaOptions { policy: engine.extraction_policy(), ..SchemaOptions::default() },
             system: None,
             prompt: None,
             instructions: String::new(),
@@ -255,10 +230,12 @@ impl Extractor {
         let text = without_mark(text.as_ref());
         check_text(text)?;
         let request = Request::new(self.prompt(text)?).source(text).guard(true).end_at_words(true);
-        let request = request.source_spans(self.shared.is_none());
-        Ok(match &self.shared {
-            Some((constraint, grammar)) => request.constraint(constraint.clone()).grammar(grammar.clone()),
-            None => request.constraint(self.constraint(Some(text))?),
+        let request = request.source_spans(self.schema.shared.is_none());
+        Ok(match (&self.schema.shared, &self.grammar) {
+            (Some(constraint), Some(grammar)) => {
+                request.constraint(constraint.clone()).grammar(grammar.clone())
+            }
+            _ => request.constraint(self.constraint(Some(text))?),
         })
     }
 
@@ -282,18 +259,18 @@ impl Extractor {
     /// Returns the constraint, if it is the same for all texts: the schema has no strings that are
     /// spans of the text.
     pub fn shared_constraint(&self) -> Option<&Constraint> {
-        self.shared.as_ref().map(|shared| &shared.0)
+        self.schema.shared.as_ref()
     }
 
     /// Returns the warnings about the schema. A schema with strings that are spans of the text is
     /// read for each text, so its warnings are those of the constraint of a request.
     pub fn warnings(&self) -> &[Warning] {
-        self.shared_constraint().map_or(&[], Constraint::warnings)
+        self.schema.warnings()
     }
 
     /// Returns the policy.
     pub fn policy(&self) -> &Policy {
-        &self.policy
+        &self.schema.options.policy
     }
 
     /// Returns the constraint of the schema for a text.
@@ -301,41 +278,7 @@ impl Extractor {
     /// # Errors
     /// As [`ConstraintBuilder::json_schema`].
     pub fn constraint(&self, text: Option<&str>) -> Result<Constraint> {
-        let opens = || self.read(&self.open_policy(), text).is_ok();
-        self.read(&self.policy, text).map_err(|e| self.hinted(e, opens))
-    }
-
-    fn read(&self, policy: &Policy, text: Option<&str>) -> Result<Constraint> {
-        let builder = self.with_documents().policy(policy.clone());
-        match text {
-            Some(text) => builder.source(without_mark(text), &self.spans).json_schema(&self.schema),
-            None => builder.json_schema(&self.schema),
-        }
-    }
-
-    /// Returns the part of a document that is the schema, if that is not all of it.
-    fn within_wrapper<'v>(&self, document: &'v Value) -> Option<&'v Value> {
-        let unwrapped = self.warnings().iter().find(|w| w.kind() == WarningKind::Unwrapped)?;
-        document.pointer(unwrapped.pointer()?)
-    }
-
-    fn open_policy(&self) -> Policy {
-        Policy { closed_objects: false, ..self.policy.clone() }
-    }
-
-    /// Adds a hint to the error of a schema that can only be satisfied with open objects.
-    fn hinted(&self, error: Error, opens: impl Fn() -> bool) -> Error {
-        match error.kind() == ErrorKind::Unsatisfiable && self.policy.closed_objects && opens() {
-            true => error
-                .hint("objects are closed here; with open ones the schema can be satisfied (--open-objects)"),
-            false => error,
-        }
-    }
-
-    /// Returns a builder of constraints with the supplied documents.
-    fn with_documents(&self) -> ConstraintBuilder<'_> {
-        let documents = self.documents.iter();
-        documents.fold(Constraint::builder(), |builder, (uri, text)| builder.document(uri, text.as_str()))
+        self.schema.constraint(text)
     }
 }
 
@@ -352,21 +295,6 @@ impl Engine {
     pub fn whitespace(&self) -> Whitespace {
         if self.is_embedded() { Whitespace::Compact } else { Whitespace::SingleSpace }
     }
-}
-
-/// Returns true if a schema has strings that are spans of the text, so that each text has its own
-/// constraint.
-fn is_quoting(schema: &Value) -> bool {
-    let mut todo = vec![schema];
-    while let Some(value) = todo.pop() {
-        match value {
-            Value::Array(list) => todo.extend(list),
-            Value::Object(members) if members.get("x-verbatim") == Some(&Value::Bool(true)) => return true,
-            Value::Object(members) => todo.extend(members.values()),
-            _ => {}
-        }
-    }
-    false
 }
 
 /// Returns the examples as they are shown to the model.

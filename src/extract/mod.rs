@@ -21,6 +21,7 @@ mod merge;
 mod notes;
 mod outline;
 mod partial;
+pub(crate) mod schema;
 mod spans;
 mod template;
 mod truncated;

@@ -1,5 +1,7 @@
 //! The program as users meet it: output, exit codes, messages.
 
+use std::process::Command;
+
 use serde_json::{Value, json};
 
 use crate::program::{ffwd, ffwd_reading, texts};
@@ -40,6 +42,20 @@ fn extract_prints_a_valid_record_and_the_figures() {
     ] {
         assert!(!stats[field].is_null(), "{field}");
     }
+}
+
+#[test]
+fn extract_reads_the_schema_once_for_all_texts() {
+    let output = Command::new(env!("CARGO_BIN_EXE_ffwd"))
+        .args(["extract", TEXT, TEXT, "--schema", SCHEMA])
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .env("FFWD_LOG", "warn,ffwd_engine::constraint::json_schema=trace")
+        .output()
+        .unwrap();
+    let (out, err) = texts(&output);
+    assert!(output.status.success(), "{err}");
+    assert_eq!(out.lines().count(), 2);
+    assert_eq!(err.matches("reading a JSON Schema").count(), 1, "{err}");
 }
 
 #[test]

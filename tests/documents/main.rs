@@ -3,4 +3,5 @@
 
 mod doc_examples;
 mod layers;
+mod structure;
 mod wording;

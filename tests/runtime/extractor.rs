@@ -3,12 +3,14 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use candle_core::DType;
 use ffwd::extract::{Example, Extractor, embedded};
 use ffwd::model::embedded::TOKENIZER_JSON;
 use ffwd::{Engine, ErrorKind, Scheduler, SchedulerOptions, Whitespace};
 use serde_json::json;
+use tracing::{Event, Metadata, Subscriber, span};
 
 use crate::kit::models::{config, weights, write_dir};
 
@@ -188,4 +190,58 @@ fn typed_records_fit_their_type() {
     // As a typed extraction: the model copies numbers that the types do not hold.
     let numbers: Numbers = engine.extract(text).unwrap();
     assert!(numbers.letter != '\0');
+}
+
+/// Counts the schemas that the engine reads.
+struct Reads(Arc<AtomicUsize>);
+
+impl Subscriber for Reads {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        metadata.target().ends_with("::json_schema")
+    }
+
+    fn new_span(&self, _: &span::Attributes<'_>) -> span::Id {
+        span::Id::from_u64(1)
+    }
+
+    fn record(&self, _: &span::Id, _: &span::Record<'_>) {}
+
+    fn record_follows_from(&self, _: &span::Id, _: &span::Id) {}
+
+    fn event(&self, _: &Event<'_>) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn enter(&self, _: &span::Id) {}
+
+    fn exit(&self, _: &span::Id) {}
+}
+
+#[test]
+fn a_schema_is_read_once_for_all_texts() {
+    let engine = Engine::embedded().unwrap();
+    let count = Arc::new(AtomicUsize::new(0));
+    tracing::subscriber::with_default(Reads(count.clone()), || {
+        let extractor = Extractor::new(&engine, SCHEMA).unwrap();
+        for text in ["Vendor A, due on 2024-05-01.", "Vendor B, paid.", "Vendor C."] {
+            engine.generate(&extractor.request(text).unwrap()).unwrap();
+        }
+        assert_eq!(count.load(Ordering::Relaxed), 1);
+        // Spans of a text need a constraint for each, and the schema is checked before.
+        let extractor = Extractor::builder(&engine).verbatim(true).build(SCHEMA).unwrap();
+        for text in ["Vendor A, due on 2024-05-01.", "Vendor B, paid."] {
+            engine.generate(&extractor.request(text).unwrap()).unwrap();
+        }
+        assert_eq!(count.load(Ordering::Relaxed), 1 + 1 + 2);
+    });
+}
+
+#[test]
+fn a_faulty_schema_of_spans_fails_without_a_text() {
+    let engine = Engine::embedded().unwrap();
+    let build = |schema: &str| Extractor::builder(&engine).verbatim(true).build(schema).map(drop);
+    let error = build(r#"{"type": "string", "maxLength": -1}"#).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidSchema);
+    let error = build("{\n\"type\": }").unwrap_err();
+    assert_eq!((error.kind(), error.to_string().contains("line 2")), (ErrorKind::InvalidJson, true));
 }

@@ -142,10 +142,9 @@ impl Scenario {
         let json = schema.is_some();
         if let (Some(text), Some(schema)) = (&self.text, &schema) {
             let extractor = Extractor::new(engine, schema)?;
-            let constraint = extractor.constraint(Some(text))?;
-            let grammar = Some(engine.compiler().compile(&constraint)?);
             // The errors of a text are those of extraction.
-            extractor.request(text)?;
+            let request = extractor.request(text)?;
+            let grammar = request.own_constraint().map(|own| engine.compiler().compile(own)).transpose()?;
             let (prompt, source) = (extractor.prompt(text)?, Some(text.clone()));
             return Ok(ReadyScenario { kind, grammar, prompt, source, json });
         }

@@ -22,6 +22,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use serde::Serialize;
+use serde_json::Value;
 
 use documents::{Document, DocumentArgs, DocumentReader};
 use grounding::{Grounding, GroundingArgs};
@@ -32,9 +33,10 @@ use super::schema_refs::{self, ReferenceArgs};
 use super::value_args::{self, ValueArgs};
 use super::{help, output};
 use crate::constraint::substring::SubstringOptions;
-use crate::constraint::{Constraint, Policy, Whitespace};
+use crate::constraint::{Policy, Whitespace};
 use crate::decode::{Engine, Event, Finish, Output, Request, Stats};
 use crate::error::{Error, ErrorKind, Place, Result};
+use crate::extract::schema::{ExtractionSchema, SchemaOptions};
 use crate::extract::{self, Example, Extractor, MergedRecord};
 
 const EXAMPLES: [(&str, &str); 7] = [
@@ -230,10 +232,17 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
         return Err(Error::new(ErrorKind::InvalidOption, "--log-json with a single text")
             .hint("--stats writes the statistics of a single text"));
     }
-    let (schema, references) = (read_text(&args.schema)?, args.references.read()?);
-    check_schema(args, &schema, &references)?;
+    let (text, references) = (read_text(&args.schema)?, args.references.read()?);
+    // A wrong schema fails at once, before a model is loaded.
+    let whitespace = args.models.whitespace();
+    let read = read_schema(args, &text, &references, whitespace)?;
     let engine = Arc::new(args.models.engine()?);
-    let extractor = extractor(args, &engine, &schema, &references)?;
+    // The embedded model may also come from a file.
+    let read = match engine.whitespace() == whitespace {
+        true => read,
+        false => read_schema(args, &text, &references, engine.whitespace())?,
+    };
+    let extractor = extractor(args, &engine, read)?;
     let mut documents = args.documents.read(files);
     if args.prompt.show_prompt {
         return show_prompts(args, documents, &extractor);
@@ -241,7 +250,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
     output::print_warnings(extractor.warnings());
     let job = Job { args, engine: &engine, extractor: &extractor };
     if many {
-        return pile::extract_all(&job, documents, &pile::Fixed { schema: &schema, documents: &references });
+        return pile::extract_all(&job, documents, &pile::Fixed { schema: &text, documents: &references });
     }
     let Some(document) = documents.next() else { return Ok(ExitCode::SUCCESS) };
     let outcome = extract_document(&job, &document, true)?;
@@ -257,35 +266,29 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
     outcome.incomplete.map_or(Ok(ExitCode::SUCCESS), Err)
 }
 
-/// Reads the schema before a model is loaded, so that a wrong one fails at once.
-fn check_schema(args: &Args, schema: &str, documents: &schema_refs::Documents) -> Result<()> {
-    // Strings that are spans of a text need one.
-    if schema.contains("\"x-verbatim\"") {
-        return Ok(());
-    }
-    let policy = Policy { closed_objects: !args.open_objects, ..args.json.policy(Whitespace::Compact) };
-    let read = documents.add_to(Constraint::builder().policy(policy)).json_schema(schema);
-    match read.and_then(|constraint| args.json.check_warnings(constraint)) {
-        // The extractor has a hint about closed objects.
-        Err(e) if e.kind() != ErrorKind::Unsatisfiable => Err(e.at(Place::File(args.schema.clone()))),
-        _ => Ok(()),
-    }
+/// Reads the schema for a model that writes JSON with such whitespace unless told otherwise.
+fn read_schema(
+    args: &Args,
+    text: &str,
+    documents: &schema_refs::Documents,
+    auto: Whitespace,
+) -> Result<(ExtractionSchema, Value)> {
+    let in_file = |e: Error| e.at(Place::File(args.schema.clone()));
+    let spans = if args.whole_words { SubstringOptions::words() } else { SubstringOptions::default() };
+    let options = SchemaOptions {
+        policy: Policy { closed_objects: !args.open_objects, ..args.json.policy(auto) },
+        documents: documents.0.clone(),
+        spans,
+        verbatim: args.grounding.verbatim,
+    };
+    let (schema, value) = ExtractionSchema::read(text, options).map_err(in_file)?;
+    schema.shared.iter().try_for_each(|c| args.json.check_warnings(c.clone()).map(drop)).map_err(in_file)?;
+    Ok((schema, value))
 }
 
 /// Builds the extractor that all files share.
-fn extractor(
-    args: &Args,
-    engine: &Engine,
-    schema: &str,
-    documents: &schema_refs::Documents,
-) -> Result<Extractor> {
-    let policy = Policy { closed_objects: !args.open_objects, ..args.json.policy(engine.whitespace()) };
-    let spans = if args.whole_words { SubstringOptions::words() } else { SubstringOptions::default() };
-    let mut builder =
-        Extractor::builder(engine).policy(policy).spans(spans).verbatim(args.grounding.verbatim);
-    for (uri, text) in &documents.0 {
-        builder = builder.document(uri, text);
-    }
+fn extractor(args: &Args, engine: &Engine, (schema, value): (ExtractionSchema, Value)) -> Result<Extractor> {
+    let mut builder = Extractor::builder(engine);
     let PromptArgs { prompt, system, instructions, example, .. } = &args.prompt;
     let template = prompt.as_deref().map(read_text).transpose()?;
     for file in example {
@@ -302,7 +305,7 @@ fn extractor(
     builder = template.iter().fold(builder, |builder, text| builder.prompt(text.trim_end_matches('\n')));
     builder = system.iter().fold(builder, |builder, text| builder.system(text));
     builder = instructions.iter().fold(builder, |builder, text| builder.instructions(text));
-    builder.build(schema).map_err(|e| match prompt {
+    builder.build_from(schema, &value).map_err(|e| match prompt {
         _ if e.places().iter().any(|place| matches!(place, Place::File(_))) => e,
         Some(file) if e.kind() == ErrorKind::InvalidOption => e.at(Place::File(file.clone())),
         _ => e.at(Place::File(args.schema.clone())),
@@ -343,15 +346,14 @@ fn request(job: &Job, document: &Document, first: bool) -> Result<Request> {
     let Document { source, text, .. } = document;
     let text = text.as_ref().map_err(Error::clone)?;
     let in_file = |e: Error| e.at(Place::File(source.clone()));
-    if extractor.shared_constraint().is_none() {
+    let request = extractor.request(text).map_err(in_file)?;
+    if let (None, Some(own)) = (extractor.shared_constraint(), request.own_constraint()) {
         let in_schema = |e: Error| in_file(e.at(Place::File(args.schema.clone())));
-        let constraint = extractor.constraint(Some(text)).map_err(in_schema)?;
-        let constraint = args.json.check_warnings(constraint).map_err(in_schema)?;
+        let own = args.json.check_warnings(own.clone()).map_err(in_schema)?;
         if first {
-            output::print_warnings(constraint.warnings());
+            output::print_warnings(own.warnings());
         }
     }
-    let request = extractor.request(text).map_err(in_file)?;
     let request = args.grounding.apply(args.values.apply(args.decode.apply(request)));
     Ok(if args.html.is_some() { request.origins(true) } else { request })
 }

@@ -132,6 +132,7 @@ pub(super) fn parse_with(
     documents: &Documents<'_>,
     source: Quoting<'_>,
 ) -> Result<Ir> {
+    tracing::trace!(bytes = schema.len(), "reading a JSON Schema");
     let mut context = context::SchemaContext::new(schema, policy, documents)?;
     context.texts.quoted = source.map(|(text, options)| text_tests::Quoted::new(text, options));
     conjunctions::SchemaLowering::new(context).run()
