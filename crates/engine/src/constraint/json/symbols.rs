@@ -44,8 +44,8 @@ impl Entry {
 }
 
 impl SymbolTable {
-    /// Creates a table, on top of a shared one if there is one, with room for the strings of a text of `bytes`
-    /// bytes.
+    /// Creates a table, on top of a shared one if there is one, with room for the strings of a text
+    /// of `bytes` bytes.
     pub fn on(shared: Option<&'static SymbolTable>, bytes: usize) -> SymbolTable {
         SymbolTable {
             shared,

@@ -21,17 +21,16 @@
 //! - `context` is the context of one run, with `text_tests`, `diagnostics` and `synthetic` (schemas
 //!   that a merge needs and no document has). `keyword_values` reads and checks values.
 //! - `conjunctions` is the main loop: each distinct conjunction becomes one node.
-//! - `normalize` turns a conjunction into shapes (`shape`, `term_set`, `small_map`) by way of `fork`s,
-//!   and has the tables of what was merged. Its chapters are `keyword_merging`, `properties`,
-//!   `negate`, `alternatives` (`oneOf`, empty forks) and `unevaluated`. `shared_refs` handles an
-//!   `anyOf` of references, and `closed_objects` applies the policy of that name.
+//! - `normalize` turns a conjunction into shapes (`shape`, `term_set`, `small_map`) by way of
+//!   `fork`s, and has the tables of what was merged. Its chapters are `keyword_merging`,
+//!   `properties`, `negate`, `alternatives` (`oneOf`, empty forks) and `unevaluated`. `shared_refs`
+//!   handles an `anyOf` of references, and `closed_objects` applies the policy of that name.
 //! - Cheap facts come first: `exclusion` (schemas that exclude each other), `grounded` (no schema
 //!   applies to the same value as itself) and `evaluated` (what `unevaluated…` leaves over).
-//! - `validate` checks literals exactly, with `literal`; `number_formats` has the
-//!   machine types.
-//! - `to_ir` turns shapes into nodes, with `nodes` (nodes that are needed often), `undeclared` (names
-//!   that no schema declares), `exists_property`, `contains`, `literal_nodes`, `unique_items`,
-//!   `multiple_of` and `verbatim` (spans of a source text).
+//! - `validate` checks literals exactly, with `literal`; `number_formats` has the machine types.
+//! - `to_ir` turns shapes into nodes, with `nodes` (nodes that are needed often), `undeclared`
+//!   (names that no schema declares), `exists_property`, `contains`, `literal_nodes`,
+//!   `unique_items`, `multiple_of` and `verbatim` (spans of a source text).
 //! - Boolean combinations of patterns go through the automata of `constraint::regular`; those of
 //!   formats are shared (`format_automata`).
 //!

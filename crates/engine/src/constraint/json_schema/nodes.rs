@@ -62,8 +62,8 @@ impl NodeBuilder {
         matches!(self.ir.node(node), Node::Never)
     }
 
-    /// Returns the node of a schema that only names types: the result of `build` in
-    /// `to_ir`, without the steps before it. `None` for fractions without integers, which are computed.
+    /// Returns the node of a schema that only names types: the result of `build` in `to_ir`,
+    /// without the steps before it. `None` for fractions without integers, which are computed.
     pub fn types_node(&mut self, context: &SchemaContext<'_>, types: Types) -> Option<NodeId> {
         if let Some(&(_, node)) = self.plain.iter().find(|known| known.0 == types) {
             return Some(node);
