@@ -176,31 +176,33 @@ mod tests {
     fn states_in_between_are_those_of_accepting_each_token() {
         let mut random = Random::new(11);
         let setting = Setting::new(3, 200, &[]);
-        let list =
-            Constraint::regex(r#"\[("[a-z ]{1,9}"|[0-9]{1,4}|true)(,("[a-z ]{1,9}"|[0-9]{1,4}|true))*\]"#);
-        let grammar = setting.compiler.compile(&list.unwrap()).unwrap();
+        let text = Constraint::regex(r#"([a-z ]|[0-9]{1,4},|"[a-z]{0,9}")*!"#).unwrap();
+        let grammar = setting.compiler.compile(&text).unwrap();
+        // Returns a legal token that does not end the text.
+        let mut next = |matcher: &mut Matcher| {
+            let goes_on = |token: &TokenId| !setting.words.tokens[*token as usize].contains(&b'!');
+            let legal: Vec<TokenId> = row(matcher).into_iter().filter(goes_on).collect();
+            (legal[random.below(legal.len())], random.below(40))
+        };
         let mut compared = 0;
-        for _ in 0..40 {
+        for length in 0..60 {
             let mut start = grammar.matcher();
-            for _ in 0..random.below(150) {
-                let legal: Vec<TokenId> = row(&mut start).into_iter().collect();
-                let next = legal[random.below(legal.len())];
-                if setting.words.eos.contains(&next) {
-                    break;
-                }
-                start.accept_token(next).unwrap();
+            for _ in 0..3 * length {
+                let token = next(&mut start).0;
+                start.accept_token(token).unwrap();
             }
             let mut run = DraftRun::new(Some(start.fork()));
-            for _ in 0..8 {
+            for round in 0..9 {
                 let mut more = DraftRun::new(run.fork_matcher());
-                for _ in 0..random.below(6) {
-                    let legal: Vec<TokenId> = more.matcher_mut().map(row).unwrap().into_iter().collect();
-                    let next = legal[random.below(legal.len())];
-                    more.extend_legal([proposal(next, FORCED)], usize::MAX);
+                let mut keep = 0;
+                for _ in 0..round {
+                    let (token, drawn) = more.matcher_mut().map(&mut next).unwrap();
+                    more.extend_legal([proposal(token, FORCED)], usize::MAX);
+                    keep = drawn;
                 }
-                more.truncate(random.below(7));
+                more.truncate(keep);
                 run.append(more);
-                run.truncate(random.below(40));
+                run.truncate(keep);
             }
             let tokens: Vec<TokenId> = run.tokens().collect();
             for count in 0..=tokens.len() {
