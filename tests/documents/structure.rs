@@ -12,7 +12,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use regex::Regex;
+use regex::{Captures, Regex};
 
 use super::layers::rust_files;
 
@@ -35,11 +35,17 @@ fn regex(pattern: &str) -> Regex {
     Regex::new(pattern).expect("a pattern")
 }
 
-/// Returns the code of a file without comments, texts and the tests at its end.
+/// Returns the code of a file without comments, texts, characters and the tests at its end.
 fn code(text: &str) -> String {
+    let token = [
+        r"//[^\n]*|(?s:/\*.*?\*/)",
+        r###"|b?r##"(?s:.*?)"##|b?r#"(?s:.*?)"#|b?r"[^"]*""###,
+        r#"|b?"(?:\\(?s:.)|[^"\\])*""#,
+        r"|b?'(?:\\(?:u\{[0-9a-fA-F]+\}|x..|.)|[^'\\])'",
+    ];
     let text = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
-    let lines: String = text.lines().flat_map(|l| [l.split("//").next().unwrap_or_default(), "\n"]).collect();
-    regex(r#""(?:\\.|[^"\\])*""#).replace_all(&lines, "\"\"").into_owned()
+    let kept = |found: &Captures<'_>| if found[0].starts_with('/') { "" } else { "0" };
+    regex(&token.concat()).replace_all(text, kept).into_owned()
 }
 
 /// Splits a tree of imports, such as `a::{b, c::d}`, into its paths.
@@ -225,7 +231,10 @@ fn circles_and_methods_are_counted() {
             "a::leaf",
             "pub struct Leaf;\nimpl Leaf {\n    pub fn one() {}\n}\nimpl Drop for Leaf {\n    fn drop() {}\n}\n",
         ),
-        file("b", "use crate::a::{Leaf, self as first};\npub fn g() { \"super::b\" }\n"),
+        file(
+            "b",
+            "use crate::a::{Leaf, self as first};\npub fn g() { f('\"', \"crate::c::d\", r#\"\"crate::c\"#) }\n",
+        ),
         file("c", "use super::a::Leaf;\n#[cfg(test)]\nmod tests {\n    use super::b;\n}\n"),
     ];
     let found = Crate::of(modules.into());
