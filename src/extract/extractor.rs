@@ -276,7 +276,7 @@ impl Extractor {
     /// Returns the constraint of the schema for a text.
     ///
     /// # Errors
-    /// As [`ConstraintBuilder::json_schema`].
+    /// As [`ConstraintBuilder::json_schema`](crate::ConstraintBuilder::json_schema).
     pub fn constraint(&self, text: Option<&str>) -> Result<Constraint> {
         self.schema.constraint(text)
     }

@@ -1,9 +1,11 @@
 //! Arrays with `uniqueItems`: random walks through masks never get stuck, and another validator
 //! accepts their outputs.
 
-use ffwd::{Compiler, Constraint, KeyOrder, Policy};
+use std::collections::BTreeSet;
+
+use ffwd::{Compiler, Constraint, KeyOrder, Policy, Vocabulary};
 use ffwd_testkit::random::Random;
-use ffwd_testkit::vocab::TestVocab;
+use ffwd_testkit::vocab::{TestVocab, row};
 
 /// Tokens before a walk heads for its end, and before it is given up.
 const FREE: usize = 40;
@@ -56,6 +58,84 @@ fn draw(row: &[u32], words: &TestVocab, ends: bool, random: &mut Random) -> Opti
         .collect();
     let list = if structural.is_empty() || random.chance(20) { legal } else { structural };
     if list.is_empty() { None } else { Some(*random.pick(&list)) }
+}
+
+/// Finite languages, all of whose values can be used up.
+const FINITE: &[&str] = &[
+    r#"{"type":"array","items":{"enum":["a","b","ab"]},"uniqueItems":true}"#,
+    r#"{"type":"array","items":{"type":"string","pattern":"^[ab]{1,2}$"},"uniqueItems":true,"minItems":2}"#,
+    r#"{"type":"array","items":{"type":"array","items":{"enum":["a","b",true]},"uniqueItems":true},"minItems":2}"#,
+    r#"{"type":"object","properties":{"x":{"type":"array","items":{"enum":["a",1,null]},"uniqueItems":true}},
+        "required":["x"],"additionalProperties":{"type":"boolean"}}"#,
+    r#"{"type":"object","propertyNames":{"enum":["a","b"]},"additionalProperties":{"type":"boolean"}}"#,
+    r#"{"type":"object","properties":{"a":{"type":"boolean"}},"patternProperties":{"^[bc]$":{"const":true}},
+        "additionalProperties":false}"#,
+    r#"{"type":"array","items":{"enum":["a","b"]},"uniqueItems":true,"maxItems":1}"#,
+    r#"{"type":"array","items":{"type":"boolean"},"uniqueItems":true}"#,
+];
+
+/// All letters of the schemas above, and tokens that end a value and go on.
+fn tokens_over_ends() -> Vec<Vec<u8>> {
+    let joined = [
+        "\",",
+        "\",\"",
+        "a\",\"b\",",
+        "[\"a\",",
+        "\"]",
+        "\"],[",
+        "\":true,",
+        "\":true,\"",
+        "a\":true,\"b\":",
+        "true",
+        "false",
+        "null",
+        "true,",
+        "ab",
+        "1,",
+    ];
+    let letters = b"\"[]{},:abctruefalsnxl1".iter().map(|&b| vec![b]);
+    let mut tokens: Vec<Vec<u8>> = letters.chain(joined.iter().map(|t| t.as_bytes().to_vec())).collect();
+    tokens.sort();
+    tokens.dedup();
+    tokens.push(Vec::new());
+    tokens
+}
+
+#[test]
+fn masks_know_when_all_values_are_used_up() {
+    let tokens = tokens_over_ends();
+    let end = tokens.len() as u32 - 1;
+    let compiler = Compiler::new(Vocabulary::from_token_bytes(&tokens, &[], vec![end]).unwrap());
+    let mut random = Random::new(5);
+    let (mut checked, mut used_up) = (0, 0);
+    for schema in FINITE {
+        let grammar = compiler.compile(&Constraint::json_schema(schema).unwrap()).unwrap();
+        for _ in 0..60 {
+            let (mut matcher, mut text) = (grammar.matcher(), Vec::new());
+            for _ in 0..30 {
+                let mut masked = row(&mut matcher);
+                masked.remove(&end);
+                let legal: BTreeSet<u32> =
+                    (0..end).filter(|&t| matcher.fork().accept_token(t).is_ok()).collect();
+                assert_eq!(masked, legal, "{schema}: {:?}", String::from_utf8_lossy(&text));
+                checked += 1;
+                used_up += usize::from(!legal.iter().any(|&t| tokens[t as usize].contains(&b',')));
+                if legal.is_empty() {
+                    assert!(matcher.is_accepting(), "{schema}");
+                    break;
+                }
+                // Rather go on than end.
+                let goes_on = |t: &&u32| !tokens[**t as usize].iter().any(|b| b"]}".contains(b));
+                let rather: Vec<u32> = legal.iter().filter(goes_on).copied().collect();
+                let list =
+                    if rather.is_empty() || random.chance(10) { legal.into_iter().collect() } else { rather };
+                let token = *random.pick(&list);
+                text.extend_from_slice(&tokens[token as usize]);
+                matcher.accept_token(token).unwrap();
+            }
+        }
+    }
+    assert!(checked > 2_000 && used_up > 200, "{checked} {used_up}");
 }
 
 #[test]

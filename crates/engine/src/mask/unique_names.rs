@@ -4,7 +4,8 @@
 //! A name is complete where it ends. In plain text only the exits that complete a known name are
 //! wrong. In a language of names, the tokens that can only become a known name are wrong, too.
 //! Tokens that hold a name twice by themselves are removed from the whole mask, because masks are
-//! made without memory of names that are only tried.
+//! made without memory of names that are only tried. So are tokens that complete the last possible
+//! name and begin another.
 //!
 //! # Cost
 //!
@@ -34,6 +35,14 @@ impl MaskCache {
             if mask.contains(token) && !machine.allows(config, self.vocab.token_bytes(token)) {
                 repeats.push(token);
             }
+        }
+        // A name that a token completes may be the last one, so that no other can begin.
+        let automaton = &machine.core.local.automaton;
+        let is_closed = |local| automaton.is_unique_name(local) && !automaton.is_open_text(local);
+        if machine.threads(config).iter().any(|thread| is_closed(thread.local)) {
+            let going_on = self.vocab.separators().quoted.iter().filter(|&&token| mask.contains(token));
+            let refused = going_on.filter(|&&t| !machine.allows(config, self.vocab.token_bytes(t)));
+            repeats.extend(refused);
         }
         mask.remove(&repeats);
     }

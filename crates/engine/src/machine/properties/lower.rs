@@ -37,6 +37,8 @@ use crate::machine::scalars;
 /// Number of names from which on a required undeclared property counts as unbounded. With fewer,
 /// other properties could use up its names.
 const UNBOUNDED_NAMES: u32 = 10_000;
+/// Number of possible items up to which an array of unique scalars counts its items.
+const MAX_COUNTED_ITEMS: u32 = 1_000;
 
 /// A state whose texts are being counted.
 struct Texts {
@@ -155,7 +157,10 @@ impl ProgramBuilder<'_> {
             }
         };
         let possible = self.rules.starts[key.0.0 as usize] != DEAD;
-        let names = if possible { self.different(key, min) } else { 0 };
+        let names = if possible { self.different(key, min.max(MAX_COUNTED_ITEMS)) } else { 0 };
+        // Masks try items without remembering them, so that no more of them come must follow from
+        // their number.
+        let max = max.into_iter().chain((names < u32::MAX).then_some(names)).min();
         let entries = possible.then_some(Undeclared { key, value: key, names }).into_iter().collect();
         let members = PropertyTable {
             rule: Some(rule),
