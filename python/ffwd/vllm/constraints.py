@@ -15,7 +15,7 @@ import ffwd
 WHITESPACE_VARIABLE = "FFWD_VLLM_WHITESPACE"
 MAX_GRAMMARS = 256
 # Bytes of all grammars, as they were at their last uses.
-MAX_MEMORY = 256 << 20
+MAX_MEMORY = 128 << 20
 _MAX_PATTERN = 1000
 
 
