@@ -129,8 +129,15 @@ impl SchemaOptions {
 
 /// Returns the error of a text that is not JSON: the engine's, which has a line and a hint.
 fn not_json(text: &str, options: &SchemaOptions, error: &serde_json::Error) -> Error {
-    let engine = options.builder().policy(options.policy.clone()).json_schema(text).err();
-    engine.unwrap_or_else(|| Error::new(ErrorKind::InvalidJson, format!("the schema: {error}")))
+    match options.builder().json_schema(text) {
+        Err(engine) if engine.kind() == ErrorKind::InvalidJson => {
+            let named = Error::new(engine.kind(), format!("the schema is {}", engine.message()));
+            let placed = engine.places().iter().fold(named, |error, place| error.at(place.clone()));
+            engine.hint_text().into_iter().fold(placed, |error, hint| error.hint(hint))
+        }
+        Err(engine) => engine,
+        Ok(_) => Error::new(ErrorKind::InvalidJson, format!("the schema: {error}")),
+    }
 }
 
 /// Returns true if a schema has strings that are spans of the text, so that each text has its own
