@@ -226,3 +226,35 @@ fn masks_are_measured_and_wrong_judgements_counted() {
     std::fs::write(file("b.jsonl"), "\n").unwrap();
     assert!(failure(&["masks", &b], 1).contains("no schema"));
 }
+
+#[test]
+fn grammars_are_measured_and_texts_outside_of_the_language_reported() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = |name: &str| dir.path().join(name);
+    let path = |name: &str| file(name).to_str().unwrap().to_owned();
+    std::fs::write(file("sum.lark"), "start: sum\nsum: N | sum \"+\" N\nN: /[0-9]+/\n%ignore \" \"\n")
+        .unwrap();
+    std::fs::write(file("ab.gbnf"), "root ::= (\"a\" | \"b\")+\n").unwrap();
+    let lines = "{\"id\": \"sum\", \"grammar\": \"sum.lark\", \"texts\": [\"1 + 23 + 4\", \"7+8\"]}\n\
+                 {\"id\": \"ab\", \"grammar\": \"ab.gbnf\", \"texts\": [\"abba\"]}\n";
+    std::fs::write(file("c.jsonl"), lines).unwrap();
+    let (corpus, results, page) = (path("c.jsonl"), path("g.json"), path("g.html"));
+    let rounds = ["--rounds", "2", "--warmup", "0", "--json", &results, "--html", &page];
+    let out = bench(&[&["grammars", &corpus], &rounds[..]].concat());
+    assert!(out.contains("new text") && out.contains("warm p50"), "{out}");
+    let report = json(&file("g.json"));
+    let [sum, ab] = [0, 1].map(|at| &report["results"][at]);
+    assert_eq!((&sum["grammar"], &ab["grammar"]), (&json!("sum"), &json!("ab")));
+    assert!(sum["cold_ms"]["median"].as_f64() > Some(0.0) && sum["bytes"].as_u64() > Some(0), "{sum}");
+    assert!(sum["new_text_ms"].is_object() && ab["new_text_ms"].is_null(), "{ab}");
+    assert_eq!(sum["texts"].as_array().map(Vec::len), Some(2));
+    assert_alone(&read(&file("g.html")));
+
+    std::fs::write(file("c.jsonl"), lines.replace("abba", "abc")).unwrap();
+    let output = ffwd(&["bench", "grammars", &corpus, "--quick", "--only", "ab"]);
+    let (out, err) = texts(&output);
+    assert_eq!(output.status.code(), Some(1), "{err}");
+    assert!(err.contains("error: ffwd: ab: ") && err.contains("not in the mask"), "{err}");
+    assert!(out.contains("ab") && !out.contains("sum "), "{out}");
+    assert!(failure(&["grammars", &corpus, "--only", "x"], 2).contains("the names are sum, ab"));
+}

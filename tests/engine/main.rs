@@ -7,6 +7,7 @@ mod combinators;
 mod explain;
 mod forced_prefixes;
 mod fuzz_findings;
+mod grammar_corpus;
 mod grammar_oracle;
 mod hostile_inputs;
 mod label_machines;

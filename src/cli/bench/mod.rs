@@ -14,10 +14,12 @@ mod fraction;
 mod fraction_page;
 mod fraction_plot;
 mod fraction_report;
+mod grammars;
 mod layout;
 mod masks;
 mod outputs;
 mod page;
+mod percentiles;
 mod plot;
 mod rounds;
 mod scenario;
@@ -34,11 +36,12 @@ pub(super) use forward_costs::ForwardCosts;
 pub(super) use spread::Spread;
 pub(super) use table::Grid;
 
-const EXAMPLES: [(&str, &str); 4] = [
+const EXAMPLES: [(&str, &str); 5] = [
     ("Measure decoding, and write a page with plots", "ffwd bench decode --html decode.html"),
     ("Measure one's own schema and text", "ffwd bench decode -s ticket.schema.json --text mail.txt"),
     ("Draw the speedup by the share of forced tokens", "ffwd bench fraction --html fraction.html"),
     ("Measure compiling and masks of one's own schemas", "ffwd bench masks schemas/*.json"),
+    ("Measure masks along the texts of grammars", "ffwd bench grammars grammars.jsonl"),
 ];
 
 /// Measure decoding and masks on this machine
@@ -56,6 +59,7 @@ pub(super) struct Args {
 enum What {
     Decode(Box<decode::Args>),
     Fraction(Box<fraction::Args>),
+    Grammars(Box<grammars::Args>),
     Masks(Box<masks::Args>),
 }
 
@@ -63,6 +67,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
     match &args.what {
         What::Decode(args) => decode::run(args),
         What::Fraction(args) => fraction::run(args),
+        What::Grammars(args) => grammars::run(args),
         What::Masks(args) => masks::run(args),
     }
 }

@@ -16,19 +16,27 @@ use crate::vocab::Vocabulary;
 /// llguidance with its compiler.
 pub(super) struct LlGuidanceRunner(ParserFactory);
 
+/// Prepares what depends on the vocabulary only.
+///
+/// # Errors
+/// If llguidance does not read the tokenizer.
+pub(in crate::cli::bench) fn factory(tokenizer: &Path, vocab: &Vocabulary) -> Result<ParserFactory> {
+    let fault = |e: &dyn std::fmt::Display| Error::new(ErrorKind::Tokenizer, format!("llguidance: {e}"));
+    let mut bytes = toktrie_hf_tokenizers::ByteTokenizer::from_file(tokenizer).map_err(|e| fault(&e))?;
+    if !vocab.eos().is_empty() {
+        bytes.set_eos_tokens(vocab.eos());
+    }
+    let env: TokEnv = bytes.into_tok_env(None).map_err(|e| fault(&e))?;
+    let caps = InferenceCapabilities { ff_tokens: false, ..InferenceCapabilities::default() };
+    let slices = llguidance::earley::SlicedBiasComputer::json_slices();
+    let mut factory = ParserFactory::new(&env, caps, &slices).map_err(|e| fault(&e))?;
+    factory.quiet();
+    Ok(factory)
+}
+
 impl LlGuidanceRunner {
     pub(super) fn new(tokenizer: &Path, vocab: &Vocabulary) -> Result<Self> {
-        let fault = |e: &dyn std::fmt::Display| Error::new(ErrorKind::Tokenizer, format!("llguidance: {e}"));
-        let mut bytes = toktrie_hf_tokenizers::ByteTokenizer::from_file(tokenizer).map_err(|e| fault(&e))?;
-        if !vocab.eos().is_empty() {
-            bytes.set_eos_tokens(vocab.eos());
-        }
-        let env: TokEnv = bytes.into_tok_env(None).map_err(|e| fault(&e))?;
-        let caps = InferenceCapabilities { ff_tokens: false, ..InferenceCapabilities::default() };
-        let slices = llguidance::earley::SlicedBiasComputer::json_slices();
-        let mut factory = ParserFactory::new(&env, caps, &slices).map_err(|e| fault(&e))?;
-        factory.quiet();
-        Ok(LlGuidanceRunner(factory))
+        Ok(LlGuidanceRunner(factory(tokenizer, vocab)?))
     }
 
     fn compile(&self, schema: &str) -> Result<Matcher, String> {

@@ -12,7 +12,7 @@
 mod corpus;
 mod engines;
 #[cfg(feature = "llguidance")]
-mod llguidance;
+pub(super) mod llguidance;
 mod report;
 
 use std::path::PathBuf;
