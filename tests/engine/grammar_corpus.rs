@@ -30,9 +30,11 @@ fn corpus() -> Vec<CorpusLine> {
 }
 
 impl CorpusLine {
-    /// Compiles the grammar, and its translation if it has one.
+    /// Compiles the grammar, and its translations if it has some.
     fn compile(&self, compiler: &Compiler) -> Vec<CompiledGrammar> {
-        let files = std::iter::once(&self.grammar).chain(&self.lark);
+        let lalr = PathBuf::from(format!("{}_lalr.lark", self.id));
+        let lalr = Some(&lalr).filter(|file| folder().join(file).exists());
+        let files = std::iter::once(&self.grammar).chain(&self.lark).chain(lalr);
         let compile = |file: &PathBuf| {
             let text = std::fs::read_to_string(folder().join(file)).unwrap();
             let constraint = match file.extension().is_some_and(|extension| extension == "lark") {
