@@ -35,6 +35,7 @@
 //! | `embedded` | yes | three small models inside the library, for examples and tests |
 //! | `cli` | yes | the program `ffwd` |
 //! | `hub` | yes | models by repository name, from a model hub or its cache |
+//! | `serve` | yes | `ffwd serve`, an HTTP server for clients of OpenAI's API ([`serve`]) |
 //! | `cuda`, `metal` | no | candle's forward on these devices ([`model::Device`]) |
 //!
 //! Without features the crate is the constraint engine alone and has no candle in its dependencies.
@@ -56,6 +57,8 @@ pub mod extract;
 pub mod model;
 #[cfg(feature = "model")]
 pub mod sample;
+#[cfg(feature = "serve")]
+pub mod serve;
 
 #[cfg(feature = "model")]
 pub use chat::{ChatOptions, ChatTemplate, Message};

@@ -40,6 +40,14 @@ pub(super) struct ModelArgs {
     /// OWNER/NAME:Q4_K_M.
     #[arg(short, long, value_name = "FOLDER|GGUF|NAME", value_hint = ValueHint::AnyPath)]
     model: Option<String>,
+    #[command(flatten)]
+    load: LoadArgs,
+}
+
+/// Options of how models are loaded, whichever they are.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Models")]
+pub(super) struct LoadArgs {
     /// Load the draft model, which needs the same tokenizer, or use none [default: the embedded
     /// draft model if the model is embedded, otherwise none]
     #[arg(long, value_name = "FOLDER|GGUF|NAME|none", value_hint = ValueHint::AnyPath)]
@@ -77,10 +85,37 @@ impl ModelArgs {
 
     /// Loads an engine for outputs that contain these markers.
     pub(super) fn engine_with(&self, markers: Vec<String>) -> Result<Engine> {
+        self.load.engine(self.model.as_deref(), markers)
+    }
+
+    /// Returns the whitespace in JSON that suits the model, as far as its name shows.
+    pub(super) fn whitespace(&self) -> Whitespace {
+        if self.model.is_none() { Whitespace::Compact } else { Whitespace::SingleSpace }
+    }
+
+    /// Returns the model, as it was named.
+    pub(super) fn name(&self) -> Option<&str> {
+        self.model.as_deref()
+    }
+
+    /// Returns the draft model, as it was named.
+    pub(super) fn draft_name(&self) -> Option<&str> {
+        self.load.draft_model.as_deref()
+    }
+
+    /// Returns the formats of weights, keys and values in words, with the device if one is named.
+    pub(super) fn precision(&self) -> String {
+        self.load.precision()
+    }
+}
+
+impl LoadArgs {
+    /// Loads a model, or the embedded one, for outputs that contain these markers.
+    pub(super) fn engine(&self, model: Option<&str>, markers: Vec<String>) -> Result<Engine> {
         let options =
             LoadOptions { device: self.device, kv: self.kv, ..LoadOptions::with_precision(self.precision) };
         let mut builder = Engine::builder().options(options).markers(markers);
-        if let Some(model) = &self.model {
+        if let Some(model) = model {
             builder = builder.model(self.locate(model, true)?);
         }
         if let Some(file) = &self.chat_template {
@@ -96,23 +131,13 @@ impl ModelArgs {
         builder.build()
     }
 
-    /// Returns the whitespace in JSON that suits the model, as far as its name shows.
-    pub(super) fn whitespace(&self) -> Whitespace {
-        if self.model.is_none() { Whitespace::Compact } else { Whitespace::SingleSpace }
+    /// Returns true if an option names a file that belongs to one model.
+    #[cfg(feature = "serve")]
+    pub(super) fn names_files(&self) -> bool {
+        self.chat_template.is_some() || self.draft_model.as_deref().is_some_and(|draft| draft != "none")
     }
 
-    /// Returns the model, as it was named.
-    pub(super) fn name(&self) -> Option<&str> {
-        self.model.as_deref()
-    }
-
-    /// Returns the draft model, as it was named.
-    pub(super) fn draft_name(&self) -> Option<&str> {
-        self.draft_model.as_deref()
-    }
-
-    /// Returns the formats of weights, keys and values in words, with the device if one is named.
-    pub(super) fn precision(&self) -> String {
+    fn precision(&self) -> String {
         let weights = match self.precision {
             Precision::F32 => "f32",
             Precision::Q8_0 => "q8_0",

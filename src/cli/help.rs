@@ -17,6 +17,8 @@ pub(super) const STYLES: Styles = Styles::styled()
 /// Environment variables of the program.
 pub(super) const ENVIRONMENT: &[(&str, &str)] = &[
     ("FFWD_LOG", "Log filter, such as `debug` or `ffwd=trace` [default: warn]"),
+    #[cfg(feature = "serve")]
+    ("FFWD_API_KEY", "Key that `ffwd serve` requires from clients"),
     ("CANDLE_NUM_THREADS", "Number of threads that run the model [default: 1]"),
     ("RAYON_NUM_THREADS", "Number of threads of the rayon pool [default: 1]"),
     #[cfg(feature = "hub")]

@@ -20,6 +20,8 @@ mod models;
 mod multi_output;
 mod output;
 mod schema_refs;
+#[cfg(feature = "serve")]
+mod serve;
 mod tools;
 mod value_args;
 
@@ -72,6 +74,8 @@ enum Command {
     Inspect(Box<inspect::Args>),
     Explain(Box<explain::Args>),
     Bench(Box<bench::Args>),
+    #[cfg(feature = "serve")]
+    Serve(Box<serve::Args>),
     Models(models::Args),
     Completions(completions::Args),
     Man(man::Args),
@@ -96,6 +100,8 @@ pub fn main() -> ExitCode {
         Command::Inspect(args) => inspect::run(&args),
         Command::Explain(args) => explain::run(&args),
         Command::Bench(args) => bench::run(&args),
+        #[cfg(feature = "serve")]
+        Command::Serve(args) => serve::run(&args),
         Command::Models(args) => models::run(&args),
         Command::Completions(args) => completions::run(&args, Cli::command()),
         Command::Man(args) => man::run(&args, Cli::command()),

@@ -41,6 +41,8 @@ pub use origin::{TokenOrigin, TokenSource};
 pub use output::Output;
 pub use prompt::Prompt;
 pub use request::{DraftOverride, Request};
-pub use scheduler::{Handle, HandleEvent, Rejected, Scheduler, SchedulerOptions, SchedulerStats};
+pub use scheduler::{
+    Handle, HandleEvent, HandleMessage, Rejected, Scheduler, SchedulerOptions, SchedulerStats,
+};
 pub use search::{BeamOptions, MOST_SEQUENCES, Ranked, Scored};
 pub use stats::{BySource, Finish, Mode, Stats, TimeBreakdown};

@@ -5,8 +5,18 @@ use std::process::Command;
 
 use crate::program::{ffwd, texts};
 
-const SUBCOMMANDS: [&str; 9] =
-    ["extract", "generate", "classify", "inspect", "explain", "bench", "models", "completions", "man"];
+const SUBCOMMANDS: [&str; 10] = [
+    "extract",
+    "generate",
+    "classify",
+    "inspect",
+    "explain",
+    "bench",
+    "serve",
+    "models",
+    "completions",
+    "man",
+];
 /// Subcommands of subcommands.
 const NESTED: [[&str; 2]; 3] = [["bench", "decode"], ["bench", "fraction"], ["bench", "masks"]];
 const COLUMNS: usize = 100;

@@ -1,6 +1,6 @@
 //! The channel between a request in the batch and its caller.
 //!
-//! Messages are owned copies of the session's events.
+//! Messages are owned copies of the session's events. A caller with its own channel listens instead.
 //!
 //! # Cost
 //!
@@ -10,7 +10,7 @@
 //!
 //! A bounded channel was rejected: a slow reader would delay the batch.
 
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 use crate::decode::output::Output;
@@ -29,8 +29,12 @@ pub enum HandleEvent {
     Stats(Box<Stats>),
 }
 
-enum HandleMessage {
+/// A message to a listener ([`Scheduler::try_submit_to`](super::Scheduler::try_submit_to)).
+#[derive(Debug)]
+pub enum HandleMessage {
+    /// An event; only requests with [`events`](crate::Request::events) have them.
     Event(HandleEvent),
+    /// The request has ended; nothing follows.
     Done(Box<Result<Output>>),
 }
 
@@ -44,16 +48,16 @@ pub struct Handle {
 
 /// The scheduler's end of the channel.
 pub(super) struct Answer {
-    messages: Sender<HandleMessage>,
+    listener: Box<dyn Fn(HandleMessage) + Send>,
     events: bool,
 }
 
-/// Creates both ends.
-pub(super) fn connected(events: bool) -> (Handle, Answer, CancelToken) {
+/// Creates a handle and the listener that sends to it.
+pub(super) fn connected(cancel: &CancelToken) -> (Handle, impl Fn(HandleMessage) + Send + use<>) {
     let (sender, receiver) = channel();
-    let cancel = CancelToken::new();
     let handle = Handle { messages: receiver, cancel: cancel.clone(), done: None };
-    (handle, Answer { messages: sender, events }, cancel)
+    // The handle may be gone; dropping it has cancelled the request.
+    (handle, move |message| drop(sender.send(message)))
 }
 
 impl Handle {
@@ -123,6 +127,10 @@ impl Drop for Handle {
 }
 
 impl Answer {
+    pub fn new(listener: impl Fn(HandleMessage) + Send + 'static, events: bool) -> Self {
+        Answer { listener: Box::new(listener), events }
+    }
+
     /// Returns true if the request has events enabled.
     pub fn wants_events(&self) -> bool {
         self.events
@@ -134,12 +142,11 @@ impl Answer {
             Event::Field(field) => HandleEvent::Field(field.clone()),
             Event::Stats(stats) => HandleEvent::Stats(Box::new(stats.clone())),
         };
-        // The handle may be gone; dropping it has cancelled the request.
-        drop(self.messages.send(HandleMessage::Event(occurrence)));
+        (self.listener)(HandleMessage::Event(occurrence));
     }
 
     pub fn end(self, output: Result<Output>) {
-        drop(self.messages.send(HandleMessage::Done(Box::new(output))));
+        (self.listener)(HandleMessage::Done(Box::new(output)));
     }
 }
 

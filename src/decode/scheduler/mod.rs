@@ -25,13 +25,15 @@ mod workers;
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
-pub use handle::{Handle, HandleEvent};
+pub use handle::{Handle, HandleEvent, HandleMessage};
 pub use queue::Rejected;
 
 use super::engine::Engine;
+use super::events::CancelToken;
 use super::prefix_cache::DEFAULT_BYTES;
 use super::request::Request;
 use crate::error::{Error, ErrorKind, Result};
+use handle::Answer;
 use queue::Queue;
 use runner::Runner;
 
@@ -187,7 +189,7 @@ impl Scheduler {
     /// Fails only once the scheduler is being dropped. The handle reports errors of the request
     /// itself.
     pub fn submit(&self, request: Request) -> Result<Handle> {
-        self.queue.push(request, true).map_err(|rejected| rejected.error)
+        self.push(request, true).map_err(|rejected| rejected.error)
     }
 
     /// Submits a request, or returns it if the queue is full.
@@ -195,7 +197,32 @@ impl Scheduler {
     /// # Errors
     /// [`Busy`](ErrorKind::Busy) if the queue is full.
     pub fn try_submit(&self, request: Request) -> Result<Handle, Box<Rejected>> {
-        self.queue.push(request, false)
+        self.push(request, false)
+    }
+
+    /// Submits a request like [`try_submit`](Self::try_submit). Its messages go to `listener`, which
+    /// a thread of the scheduler calls; it must return at once and not panic. The token cancels the
+    /// request. If the scheduler is dropped, the listener is dropped without a last message.
+    ///
+    /// # Errors
+    /// [`Busy`](ErrorKind::Busy) if the queue is full.
+    pub fn try_submit_to(
+        &self,
+        request: Request,
+        listener: impl Fn(HandleMessage) + Send + 'static,
+    ) -> Result<CancelToken, Box<Rejected>> {
+        let cancel = CancelToken::new();
+        let answer = Answer::new(listener, request.events);
+        self.queue.push(request, answer, cancel.clone(), false)?;
+        Ok(cancel)
+    }
+
+    fn push(&self, request: Request, patient: bool) -> Result<Handle, Box<Rejected>> {
+        let cancel = CancelToken::new();
+        let (handle, listener) = handle::connected(&cancel);
+        let answer = Answer::new(listener, request.events);
+        self.queue.push(request, answer, cancel, patient)?;
+        Ok(handle)
     }
 
     /// Returns the statistics so far.

@@ -17,7 +17,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::Instant;
 
-use super::handle::{Answer, Handle, connected};
+use super::handle::Answer;
 use crate::decode::CancelToken;
 use crate::decode::engine::Engine;
 use crate::decode::request::Request;
@@ -90,7 +90,14 @@ impl Queue {
         self.state.lock().unwrap_or_else(|e| e.into_inner())
     }
 
-    pub fn push(&self, request: Request, patient: bool) -> Result<Handle, Box<Rejected>> {
+    /// Adds a request, whose messages go to `answer`. If the queue is full, waits if `patient`.
+    pub fn push(
+        &self,
+        request: Request,
+        answer: Answer,
+        cancel: CancelToken,
+        patient: bool,
+    ) -> Result<(), Box<Rejected>> {
         let mut state = self.lock();
         while !state.closed && state.len() >= self.most {
             if !patient {
@@ -104,12 +111,11 @@ impl Queue {
             let error = Error::new(ErrorKind::Busy, "the scheduler takes no more requests");
             return Err(Box::new(Rejected { request, error }));
         }
-        let (handle, answer, cancel) = connected(request.events);
         let ticket = state.tickets;
         state.tickets += 1;
         state.waiting.push_back(Waiting { ticket, request, answer, cancel });
         self.to_compile.notify_one();
-        Ok(handle)
+        Ok(())
     }
 
     /// Waits for the next request to compile; returns `None` when the queue is closed.

@@ -1,0 +1,212 @@
+//! `ffwd serve`: the HTTP server.
+
+use std::net::{IpAddr, SocketAddr};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::args::LoadArgs;
+use super::help;
+use crate::constraint::tools::ToolStyle;
+use crate::decode::SchedulerOptions;
+use crate::error::{Error, ErrorKind, Result};
+use crate::sample::SamplingParams;
+use crate::serve::{BoundServer, ModelSource, ServeOptions};
+
+/// The name of the embedded model.
+const EMBEDDED: &str = "extract-5m";
+
+const EXAMPLES: [(&str, &str); 4] = [
+    ("Serve the embedded model on http://127.0.0.1:8080/v1", "ffwd serve"),
+    (
+        "Ask for a record",
+        "curl localhost:8080/v1/chat/completions -d '{\"messages\": [{\"role\": \"user\",\n  \
+            \"content\": \"Total: 12.50 EUR\"}], \"response_format\": {\"type\": \"json_schema\",\n  \
+            \"json_schema\": {\"name\": \"bill\", \"schema\": {\"type\": \"object\", \"properties\":\n  \
+            {\"total\": {\"type\": \"number\"}}, \"required\": [\"total\"]}}}}'",
+    ),
+    (
+        "Serve two models, each loaded when it is first asked for",
+        "ffwd serve --model small=OWNER/NAME:Q4_K_M --model large=path/to/model.gguf",
+    ),
+    (
+        "Serve other machines, with a key",
+        "FFWD_API_KEY=secret ffwd serve --model path/to/model --host 0.0.0.0",
+    ),
+];
+
+const ENDPOINTS: &[&str] = &[
+    "POST /v1/chat/completions, /v1/completions, /v1/responses   Generate, also as a stream",
+    "GET  /v1/models                                             List the models",
+    "POST /tokenize, /detokenize                                 Convert text and tokens",
+    "GET  /health, /version, /metrics                            Report on the server",
+];
+
+/// Serve models over HTTP to clients of OpenAI's API
+///
+/// Clients use it unchanged with the base URL http://127.0.0.1:8080/v1. An answer satisfies its
+/// constraint: response_format, tools, structured_outputs, guided_json, grammar and others. A field
+/// that cannot be honoured is an error that names it, or a warning in the member `ffwd` of the answer.
+/// SIGTERM and Ctrl-C finish running requests.
+#[derive(clap::Args)]
+#[command(after_help = help::examples(&EXAMPLES), after_long_help = help::sections(&[
+    help::examples(&EXAMPLES),
+    help::note("Endpoints", ENDPOINTS),
+]))]
+pub(super) struct Args {
+    /// Listen on this address; others than 127.0.0.1 let other machines in
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1")]
+    host: IpAddr,
+    /// Listen on this port; 0 takes a free one
+    #[arg(short, long, value_name = "N", default_value_t = 8080)]
+    port: u16,
+    #[command(flatten)]
+    access: AccessArgs,
+    #[command(flatten)]
+    limits: LimitArgs,
+    /// Sample at temperature X where a request names none; 0 takes the most probable token
+    #[arg(long, value_name = "X", default_value_t = 0.0, help_heading = "Decoding")]
+    temperature: f32,
+    /// Expect tool calls in this style [default: as the model's special tokens suggest, else hermes]
+    ///
+    /// `ffwd generate --help` lists the styles.
+    #[arg(long, value_name = "STYLE", value_parser = ToolStyle::by_name, help_heading = "Decoding")]
+    tool_style: Option<ToolStyle>,
+    /// Serve the model in a folder or a GGUF file, under a name (repeatable) [default: the embedded
+    /// model]
+    ///
+    /// The first model is loaded at the start, the others when a client asks for them. Without NAME=
+    /// the name is that of the file. A repository of the model hub is OWNER/NAME, OWNER/NAME:FILE.gguf
+    /// or OWNER/NAME@REVISION.
+    #[arg(short, long = "model", value_name = "[NAME=]FOLDER|GGUF|REPOSITORY", help_heading = "Models")]
+    models: Vec<String>,
+    #[command(flatten)]
+    load: LoadArgs,
+}
+
+/// Options of who may use the server.
+#[derive(clap::Args)]
+#[command(next_help_heading = "Access")]
+struct AccessArgs {
+    /// Require this key from clients [default: the environment variable FFWD_API_KEY]
+    #[arg(long, value_name = "KEY")]
+    api_key: Option<String>,
+    /// Answer requests to this host name besides localhost; `*` answers all (repeatable)
+    #[arg(long, value_name = "NAME")]
+    allow_host: Vec<String>,
+    /// Let pages of this origin use the server; `*` lets all (repeatable)
+    #[arg(long, value_name = "ORIGIN")]
+    cors_origin: Vec<String>,
+}
+
+/// Limits of the server.
+#[derive(clap::Args)]
+#[command(next_help_heading = "Limits")]
+struct LimitArgs {
+    /// Generate at most N answers at the same time for each model
+    #[arg(long, value_name = "N", default_value_t = 16)]
+    batch: usize,
+    /// Let at most N answers wait; further requests get the status 503
+    #[arg(long, value_name = "N", default_value_t = 256)]
+    queue: usize,
+    /// Hold at most N MiB of keys and values of running answers
+    #[arg(long, value_name = "N", default_value_t = 1024)]
+    cache_mib: usize,
+    /// Read bodies of at most N KiB
+    #[arg(long, value_name = "N", default_value_t = 8192)]
+    max_body_kib: usize,
+    /// Compile constraints of at most N KiB
+    #[arg(long, value_name = "N", default_value_t = 1024)]
+    max_constraint_kib: usize,
+    /// Serve at most N connections
+    #[arg(long, value_name = "N", default_value_t = 1024)]
+    max_connections: usize,
+    /// End an answer after this time
+    #[arg(long, value_name = "SECONDS", default_value_t = 600)]
+    timeout: u64,
+    /// Wait this long for running answers at the end
+    #[arg(long, value_name = "SECONDS", default_value_t = 30)]
+    grace: u64,
+}
+
+pub(super) fn run(args: &Args) -> Result<ExitCode> {
+    let server = BoundServer::bind(sources(args)?, options(args)?)?;
+    let address = server.address();
+    eprintln!("listening on http://{address}/v1");
+    if !address.ip().is_loopback() && args.access.api_key.is_none() && key().is_none() {
+        eprintln!("warning: other machines can use this server without a key; --api-key requires one");
+    }
+    server.run();
+    Ok(ExitCode::SUCCESS)
+}
+
+fn key() -> Option<String> {
+    std::env::var("FFWD_API_KEY").ok().filter(|key| !key.is_empty())
+}
+
+fn options(args: &Args) -> Result<ServeOptions> {
+    let limits = &args.limits;
+    let sampling = SamplingParams { temperature: args.temperature, ..SamplingParams::default() };
+    crate::sample::Sampler::new(sampling.clone())?;
+    Ok(ServeOptions {
+        address: SocketAddr::new(args.host, args.port),
+        api_key: args.access.api_key.clone().or_else(key),
+        allowed_hosts: args.access.allow_host.clone(),
+        cors_origins: args.access.cors_origin.clone(),
+        scheduler: SchedulerOptions {
+            batch: limits.batch,
+            queue: limits.queue,
+            cache_bytes: limits.cache_mib.saturating_mul(1 << 20),
+            ..SchedulerOptions::default()
+        },
+        sampling,
+        max_body: limits.max_body_kib.saturating_mul(1 << 10),
+        max_constraint: limits.max_constraint_kib.saturating_mul(1 << 10),
+        max_connections: limits.max_connections.clamp(1, 1 << 20),
+        timeout: Duration::from_secs(limits.timeout.min(1 << 31)),
+        grace: Duration::from_secs(limits.grace.min(1 << 31)),
+        ..ServeOptions::default()
+    })
+}
+
+/// Returns the models with their names.
+fn sources(args: &Args) -> Result<Vec<ModelSource>> {
+    let source = |name: String, model: Option<String>| {
+        let load = Arc::new(args.load.clone());
+        ModelSource {
+            name,
+            load: Box::new(move |markers| load.engine(model.as_deref(), markers)),
+            tool_style: args.tool_style,
+        }
+    };
+    if args.models.is_empty() {
+        return Ok(vec![source(EMBEDDED.to_owned(), None)]);
+    }
+    if args.models.len() > 1 && args.load.names_files() {
+        let message = "--draft-model and --chat-template belong to one model, and there are several";
+        return Err(Error::new(ErrorKind::InvalidOption, message).hint("start a server for each"));
+    }
+    let mut sources: Vec<ModelSource> = Vec::new();
+    for text in &args.models {
+        let (name, model) = match text.split_once('=') {
+            Some((name, model)) => (name.to_owned(), model),
+            None => (default_name(text), text.as_str()),
+        };
+        if name.is_empty() || model.is_empty() {
+            let message = format!("--model {text} lacks a name or a file");
+            return Err(Error::new(ErrorKind::InvalidOption, message));
+        }
+        if sources.iter().any(|other| other.name == name) {
+            let message = format!("two models have the name `{name}`");
+            return Err(Error::new(ErrorKind::InvalidOption, message).hint("write --model NAME=FILE"));
+        }
+        sources.push(source(name, Some(model.to_owned())));
+    }
+    Ok(sources)
+}
+
+/// Returns the name of a model that has none: that of its file or folder.
+fn default_name(model: &str) -> String {
+    let file = model.trim_end_matches('/').rsplit('/').next().unwrap_or(model);
+    file.strip_suffix(".gguf").unwrap_or(file).to_owned()
+}

@@ -1,0 +1,140 @@
+//! Checks before any endpoint: who calls, and from which page.
+//!
+//! A page elsewhere can send requests to a server on this machine, and a name that it controls can
+//! lead here. So a name in `Host` must be known, and a request with an `Origin` must come from a page
+//! of this server or from an allowed one.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, Response, StatusCode, header};
+use axum::middleware::Next;
+
+use super::ServeOptions;
+use super::api_error::{ApiError, ApiResult};
+use super::app::App;
+
+/// Endpoints that need no key: they tell nothing.
+const OPEN: [&str; 1] = ["/health"];
+
+/// Refuses requests that must not reach an endpoint.
+pub(super) async fn check(State(app): State<Arc<App>>, request: Request, next: Next) -> Response<Body> {
+    match admit(
+        &app.options,
+        request.uri().path(),
+        request.uri().authority().map(|a| a.as_str()),
+        request.headers(),
+    ) {
+        Ok(()) => next.run(request).await,
+        Err(error) => error.response(),
+    }
+}
+
+fn admit(options: &ServeOptions, path: &str, authority: Option<&str>, headers: &HeaderMap) -> ApiResult<()> {
+    let text = |name| headers.get(name).map(|value| value.to_str().unwrap_or("?"));
+    let host = authority.or(text(header::HOST)).unwrap_or_default();
+    if !is_known(options, host) {
+        let message = format!("this server is not called {host:?}");
+        let error = ApiError::new(StatusCode::FORBIDDEN, "unknown_host", message);
+        return Err(Box::new(error.hint("start it with --allow-host NAME")));
+    }
+    if let Some(origin) = text(header::ORIGIN)
+        && !is_allowed(options, origin, host)
+    {
+        let message = format!("pages of {origin} must not use this server");
+        let error = ApiError::new(StatusCode::FORBIDDEN, "foreign_origin", message);
+        return Err(Box::new(error.hint("start it with --cors-origin ORIGIN")));
+    }
+    match &options.api_key {
+        Some(key) if !OPEN.contains(&path) => {
+            let sent = text(header::AUTHORIZATION).unwrap_or_default();
+            let sent = sent.split_once(' ').filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
+            match sent.is_some_and(|(_, sent)| same(sent.trim(), key)) {
+                true => Ok(()),
+                false => {
+                    let message = "the API key is missing or wrong";
+                    Err(Box::new(ApiError::new(StatusCode::UNAUTHORIZED, "invalid_api_key", message)))
+                }
+            }
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Returns true for an address, for `localhost` and for allowed names.
+fn is_known(options: &ServeOptions, host: &str) -> bool {
+    let name = match host.strip_prefix('[') {
+        Some(rest) => rest.split(']').next().unwrap_or_default(),
+        None => host.rsplit_once(':').map_or(host, |(name, _)| name),
+    };
+    name.eq_ignore_ascii_case("localhost")
+        || name.parse::<IpAddr>().is_ok()
+        || options.allowed_hosts.iter().any(|known| known == "*" || known.eq_ignore_ascii_case(name))
+}
+
+fn is_allowed(options: &ServeOptions, origin: &str, host: &str) -> bool {
+    let own = origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://"));
+    own.is_some_and(|own| own.eq_ignore_ascii_case(host))
+        || options.cors_origins.iter().any(|known| known == "*" || known == origin)
+}
+
+/// Compares two texts in a time that depends on their lengths only.
+fn same(a: &str, b: &str) -> bool {
+    let differs = a.bytes().zip(b.bytes()).fold(0, |differs, (a, b)| differs | (a ^ b));
+    a.len() == b.len() && differs == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn status(options: &ServeOptions, path: &str, headers: &[(header::HeaderName, &str)]) -> u16 {
+        let mut map = HeaderMap::new();
+        for (name, value) in headers {
+            map.insert(name, value.parse().unwrap());
+        }
+        admit(options, path, None, &map).map_or_else(|error| error.status.as_u16(), |()| 200)
+    }
+
+    #[test]
+    fn names_and_pages_elsewhere_are_refused() {
+        let mut options = ServeOptions::default();
+        let of = |options: &ServeOptions, host: &str, origin: Option<&str>| {
+            let origin = origin.map(|origin| (header::ORIGIN, origin));
+            status(
+                options,
+                "/v1/models",
+                &[[(header::HOST, host)].to_vec(), origin.into_iter().collect()].concat(),
+            )
+        };
+        for host in ["localhost", "localhost:8080", "127.0.0.1:1", "[::1]:8080", "192.168.0.7"] {
+            assert_eq!(of(&options, host, None), 200, "{host}");
+        }
+        for host in ["evil.example", "evil.example:8080", "", "127.0.0.1.evil.example"] {
+            assert_eq!(of(&options, host, None), 403, "{host}");
+        }
+        assert_eq!(of(&options, "localhost:8080", Some("http://localhost:8080")), 200);
+        for origin in ["http://localhost:3000", "http://evil.example", "null"] {
+            assert_eq!(of(&options, "localhost:8080", Some(origin)), 403, "{origin}");
+        }
+        options.allowed_hosts = vec!["box.lan".into()];
+        options.cors_origins = vec!["http://localhost:3000".into()];
+        assert_eq!(of(&options, "box.lan:80", Some("http://localhost:3000")), 200);
+        assert_eq!(of(&options, "box.lan:80", Some("http://localhost:3001")), 403);
+    }
+
+    #[test]
+    fn a_key_is_needed_where_there_is_one() {
+        let options = ServeOptions { api_key: Some("secret".into()), ..ServeOptions::default() };
+        let of = |path: &str, sent: &str| {
+            status(&options, path, &[(header::HOST, "localhost"), (header::AUTHORIZATION, sent)])
+        };
+        assert_eq!((of("/v1/models", "Bearer secret"), of("/v1/models", "bearer secret")), (200, 200));
+        for sent in ["Bearer secre", "Bearer secrets", "Bearer ", "secret", "Basic secret"] {
+            assert_eq!(of("/v1/models", sent), 401, "{sent}");
+        }
+        assert_eq!(of("/health", "Bearer wrong"), 200);
+    }
+}

@@ -1,0 +1,105 @@
+//! Who may use a server, and how much of it.
+
+use std::io::Write;
+use std::net::TcpStream;
+use std::time::Duration;
+
+use serde_json::json;
+
+use crate::client::{chat, chat_body, get, receive, send, server};
+
+#[test]
+fn pages_elsewhere_are_refused() {
+    let server = server(|_| {});
+    let status = |head: &str| receive(send(server.address(), "GET", "/v1/models", head, "")).unwrap().status;
+    let port = server.address().port();
+    assert_eq!(status(""), 200);
+    assert_eq!(status(&format!("Host: localhost:{port}\r\n")), 200);
+    assert_eq!(status("Host: evil.example\r\n"), 403);
+    assert_eq!(status("Origin: http://evil.example\r\n"), 403);
+    assert_eq!(status(&format!("Origin: http://127.0.0.1:{port}\r\n")), 200);
+}
+
+#[test]
+fn origins_that_are_allowed_get_their_headers() {
+    let server = server(|options| options.cors_origins = vec!["http://app.example".into()]);
+    let head = "Origin: http://app.example\r\nAccess-Control-Request-Method: POST\r\n";
+    let answer = receive(send(server.address(), "OPTIONS", "/v1/models", head, "")).unwrap();
+    assert!(answer.head.contains("access-control-allow-origin: http://app.example"), "{answer:?}");
+    let other =
+        receive(send(server.address(), "GET", "/v1/models", "Origin: http://b.example\r\n", "")).unwrap();
+    assert_eq!(other.status, 403);
+}
+
+#[test]
+fn a_key_is_needed_where_there_is_one() {
+    let server = server(|options| options.api_key = Some("secret".into()));
+    let status =
+        |path: &str, head: &str| receive(send(server.address(), "GET", path, head, "")).unwrap().status;
+    assert_eq!(status("/v1/models", ""), 401);
+    assert_eq!(status("/metrics", "Authorization: Bearer wrong\r\n"), 401);
+    assert_eq!(status("/v1/models", "Authorization: Bearer secret\r\n"), 200);
+    assert_eq!(status("/health", ""), 200);
+}
+
+#[test]
+fn bodies_and_constraints_have_limits() {
+    let server = server(|options| {
+        options.max_body = 20_000;
+        options.max_constraint = 2_000;
+        options.body_timeout = Duration::from_millis(300);
+    });
+    let address = server.address();
+    let long = "x".repeat(30_000);
+    assert_eq!(chat(address, json!({"user": long})).status, 413);
+    let words: Vec<String> = (0..500).map(|i| format!("word {i}")).collect();
+    let refused = chat(address, json!({"guided_choice": words}));
+    assert_eq!((refused.status, &refused.json()["error"]["code"]), (400, &json!("too_complex")));
+    let prompt = json!({"messages": [{"role": "user", "content": "word ".repeat(3_000)}]});
+    let refused = chat(address, prompt);
+    assert_eq!((refused.status, &refused.json()["error"]["code"]), (400, &json!("context_length_exceeded")));
+    let refused = receive(send(address, "POST", "/v1/chat/completions", "", "{\"messages\": [")).unwrap();
+    assert_eq!(refused.status, 400);
+    // A body that never comes.
+    let mut slow = TcpStream::connect(address).unwrap();
+    slow.write_all(b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\n{")
+        .unwrap();
+    assert_eq!(receive(slow).unwrap().status, 408);
+    // Headers that never end: the connection is closed.
+    let mut slow = TcpStream::connect(address).unwrap();
+    slow.write_all(b"POST /v1/completions HTTP/1.1\r\nHost: loc").unwrap();
+    assert!(receive(slow).is_none_or(|answer| answer.status == 408));
+}
+
+#[test]
+fn a_full_queue_is_said() {
+    let server = server(|options| (options.scheduler.queue, options.scheduler.batch) = (2, 1));
+    let answer = chat(server.address(), json!({"n": 16, "max_tokens": 1000}));
+    assert_eq!(answer.status, 503);
+    assert!(answer.head.contains("retry-after: 1"), "{answer:?}");
+    assert_eq!(answer.json()["error"]["code"], "busy");
+    // Those that were taken before are cancelled.
+    assert_eq!(chat(server.address(), json!({"guided_regex": "a"})).content(), "a");
+}
+
+#[test]
+fn an_answer_has_a_time_limit() {
+    let server = server(|options| options.timeout = Duration::from_millis(30));
+    let more = json!({"n": 64, "max_tokens": 2000});
+    assert_eq!(chat(server.address(), more.clone()).status, 504);
+    let mut streamed = chat_body(more);
+    streamed["stream"] = true.into();
+    let answer =
+        receive(send(server.address(), "POST", "/v1/chat/completions", "", &streamed.to_string())).unwrap();
+    assert!(answer.status == 504 || answer.body.contains("\"code\":\"timeout\""), "{answer:?}");
+}
+
+#[test]
+fn unknown_paths_and_methods_are_faults() {
+    let server = server(|_| {});
+    let address = server.address();
+    assert_eq!(get(address, "/v1/embeddings").status, 404);
+    assert_eq!(get(address, "/v1/chat/completions").status, 405);
+    assert_eq!(get(address, "/v1/models/none").status, 404);
+    assert_eq!(chat(address, json!({"model": "gpt-4o"})).json()["error"]["code"], "model_not_found");
+}

@@ -1,0 +1,114 @@
+//! Answers of all endpoints; the clients' own packages are in `tests/clients`.
+
+use serde_json::{Value, json};
+
+use crate::client::{chat, get, post, server};
+
+fn bill() -> Value {
+    json!({"type": "object", "properties": {"vendor": {"type": "string"}, "total": {"type": "number"}},
+        "required": ["vendor", "total"]})
+}
+
+fn format(schema: &Value) -> Value {
+    json!({"type": "json_schema", "json_schema": {"name": "bill", "schema": schema}})
+}
+
+#[test]
+fn an_answer_is_that_of_the_library() {
+    let server = server(|_| {});
+    let answer = chat(server.address(), json!({"response_format": format(&bill())}));
+    let engine = ffwd::Engine::embedded().unwrap();
+    let record = engine.extract_json(bill().to_string(), "Acme Ltd. Total: 12.50 EUR").unwrap();
+    let content: Value = serde_json::from_str(&answer.content()).unwrap();
+    assert_eq!(content, record.record);
+    let body = answer.json();
+    assert_eq!(body["choices"][0]["finish_reason"], "stop");
+    assert_eq!(body["usage"]["completion_tokens"], record.stats.tokens);
+    assert_eq!(body["ffwd"]["tokens"], record.stats.tokens);
+    assert!(body["ffwd"]["forwards"].as_u64() < body["ffwd"]["tokens"].as_u64());
+}
+
+#[test]
+fn a_stream_has_the_parts_of_the_answer() {
+    let server = server(|_| {});
+    for more in [
+        json!({"response_format": format(&bill())}),
+        json!({"max_tokens": 20}),
+        json!({"max_tokens": 20, "temperature": 1.0, "seed": 5, "n": 3}),
+        json!({"tool_choice": "required", "max_tokens": 60, "tools": [{"type": "function", "function":
+            {"name": "pay", "parameters": bill()}}]}),
+    ] {
+        let whole = chat(server.address(), more.clone()).json();
+        let mut more = more;
+        more["stream"] = true.into();
+        more["stream_options"] = json!({"include_usage": true});
+        let events = chat(server.address(), more).events();
+        let choices = whole["choices"].as_array().unwrap();
+        for (index, choice) in choices.iter().enumerate() {
+            let (mut content, mut arguments, mut reasons) = (String::new(), String::new(), Vec::new());
+            let own = events.iter().flat_map(|event| event["choices"].as_array().unwrap());
+            for part in own.filter(|part| part["index"] == index) {
+                content += part["delta"]["content"].as_str().unwrap_or_default();
+                for call in part["delta"]["tool_calls"].as_array().into_iter().flatten() {
+                    arguments += call["function"]["arguments"].as_str().unwrap_or_default();
+                }
+                reasons.extend(part["finish_reason"].as_str());
+            }
+            let calls = choice["message"]["tool_calls"].as_array().into_iter().flatten();
+            let wanted: String = calls.map(|call| call["function"]["arguments"].as_str().unwrap()).collect();
+            assert_eq!(content, choice["message"]["content"].as_str().unwrap_or_default());
+            assert_eq!((arguments, reasons), (wanted, vec![choice["finish_reason"].as_str().unwrap()]));
+        }
+        let usage = &events.last().unwrap()["usage"];
+        assert_eq!(usage["completion_tokens"], whole["usage"]["completion_tokens"]);
+    }
+}
+
+#[test]
+fn a_reply_with_tools_and_a_format_is_one_of_both() {
+    let server = server(|_| {});
+    let tools = json!([{"type": "function", "function": {"name": "pay", "parameters": bill()}}]);
+    let more = json!({"tools": tools, "response_format": format(&bill()), "max_tokens": 200});
+    let answer = chat(server.address(), more).json();
+    let message = &answer["choices"][0]["message"];
+    let text = match &message["tool_calls"][0]["function"]["arguments"] {
+        Value::String(arguments) => arguments.clone(),
+        _ => message["content"].as_str().unwrap().to_owned(),
+    };
+    let record: Value = serde_json::from_str(&text).unwrap();
+    assert!(record["vendor"].is_string() && record["total"].is_number(), "{answer}");
+}
+
+#[test]
+fn texts_become_tokens_and_back() {
+    let server = server(|_| {});
+    let address = server.address();
+    let tokens = post(address, "/tokenize", &json!({"prompt": "Acme Ltd", "return_token_strs": true})).json();
+    let strings = tokens["token_strs"].as_array().unwrap().iter();
+    assert_eq!(strings.map(|text| text.as_str().unwrap()).collect::<String>(), "Acme Ltd");
+    let text = post(address, "/detokenize", &json!({"tokens": tokens["tokens"]})).json();
+    assert_eq!(text["prompt"], "Acme Ltd");
+    assert_eq!(
+        post(address, "/tokenize", &json!({"content": "Acme Ltd"})).json()["tokens"],
+        tokens["tokens"]
+    );
+    let chat =
+        post(address, "/tokenize", &json!({"messages": [{"role": "user", "content": "Acme Ltd"}]})).json();
+    assert!(chat["count"].as_u64() > tokens["count"].as_u64());
+    assert_eq!(post(address, "/detokenize", &json!({"tokens": [999_999]})).status, 400);
+}
+
+#[test]
+fn what_has_run_is_counted() {
+    let server = server(|_| {});
+    let address = server.address();
+    let answer = chat(address, json!({"response_format": format(&bill())})).json();
+    let page = get(address, "/metrics").body;
+    let tokens = answer["usage"]["completion_tokens"].as_u64().unwrap();
+    assert!(page.contains(&format!("ffwd_output_tokens_total {tokens}\n")), "{page}");
+    assert!(page.contains("ffwd_requests_total{endpoint=\"/v1/chat/completions\",status=\"200\"} 1\n"));
+    for line in page.lines().filter(|line| !line.starts_with('#')) {
+        let (name, value) = line.rsplit_once(' ').unwrap();
+        assert!(!name.is_empty() && value.parse::<f64>().is_ok(), "{line}");
+    }
+}

@@ -1,0 +1,95 @@
+//! A client that hangs up, and a server that ends while it answers.
+
+use std::io::{BufRead, BufReader};
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use serde_json::json;
+
+use crate::client::{chat_body, metric, receive, send, server};
+
+/// Tokens of all answers of [`long`]; without a constraint each takes a forward of its batch.
+const TOKENS: usize = 1_500;
+const CHOICES: usize = 64;
+
+fn long(stream: bool) -> String {
+    let more = json!({"stream": stream, "n": CHOICES, "max_tokens": TOKENS, "temperature": 1.0, "logit_bias": {"2": -100}});
+    chat_body(more).to_string()
+}
+
+/// Waits until nothing runs; fails if all forwards of a whole answer have run.
+fn is_cancelled(address: SocketAddr) {
+    while metric(address, "ffwd_batch_running") > 0 || metric(address, "ffwd_batch_ended_total") == 0 {
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    let forwards = metric(address, "ffwd_forwards_total");
+    // A batch has 16 of them.
+    assert!((forwards as usize) < TOKENS * CHOICES / 16, "{forwards} forwards");
+}
+
+#[test]
+fn a_stream_without_a_reader_is_cancelled() {
+    let server = server(|_| {});
+    let stream = send(server.address(), "POST", "/v1/chat/completions", "", &long(true));
+    let mut reader = BufReader::new(stream);
+    let mut line = String::new();
+    while !line.starts_with("data: ") {
+        line.clear();
+        reader.read_line(&mut line).unwrap();
+    }
+    drop(reader);
+    is_cancelled(server.address());
+    assert_eq!(metric(server.address(), "ffwd_abandoned_total"), 1);
+}
+
+#[test]
+fn an_answer_without_a_reader_is_cancelled() {
+    let server = server(|_| {});
+    let stream = send(server.address(), "POST", "/v1/chat/completions", "", &long(false));
+    while metric(server.address(), "ffwd_batch_running") == 0 {
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    drop(stream);
+    is_cancelled(server.address());
+    assert_eq!(metric(server.address(), "ffwd_outputs_total"), 0);
+}
+
+#[test]
+fn what_was_accepted_is_answered_before_the_end() {
+    let server = server(|_| {});
+    let address = server.address();
+    let streams: Vec<_> = (0..48_usize)
+        .map(|i| {
+            let body = chat_body(
+                json!({"guided_regex": format!("[a-z]{{100}} id {i}"), "stream": i.is_multiple_of(2)}),
+            );
+            send(address, "POST", "/v1/chat/completions", "", &body.to_string())
+        })
+        .collect();
+    let ending = std::thread::spawn(move || server.stop());
+    for (i, stream) in streams.into_iter().enumerate() {
+        let answer = receive(stream).unwrap_or_else(|| panic!("answer {i} is lost"));
+        let text = match i % 2 {
+            0 => {
+                let events = answer.events();
+                let choices = events.iter().flat_map(|event| event["choices"].as_array().unwrap());
+                choices.filter_map(|choice| choice["delta"]["content"].as_str()).collect()
+            }
+            _ => answer.content(),
+        };
+        assert!(text.ends_with(&format!(" id {i}")), "{i}: {text}");
+    }
+    ending.join().unwrap();
+    assert!(std::net::TcpStream::connect(address).is_err(), "it still listens");
+}
+
+#[test]
+fn what_does_not_end_in_time_is_cancelled() {
+    let server = server(|options| options.grace = Duration::from_millis(50));
+    let stream = send(server.address(), "POST", "/v1/chat/completions", "", &long(false));
+    while metric(server.address(), "ffwd_batch_running") == 0 {
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    server.stop();
+    assert!(receive(stream).is_none_or(|answer| answer.status == 503));
+}
