@@ -1,7 +1,6 @@
 //! The state that all connections share: models, limits, and the way of a request through them.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::body::Body;
 use axum::http::StatusCode;
@@ -132,11 +131,6 @@ impl App {
         });
         let prepared = timeout_at(deadline, work).await.map_err(|_| timed_out())??;
         Ok((model, prepared))
-    }
-
-    /// Returns the time that running requests get after the signal to end.
-    pub fn grace(&self) -> Duration {
-        self.options.grace
     }
 }
 

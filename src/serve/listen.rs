@@ -5,12 +5,14 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::Router;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, watch};
+use tokio::task::JoinSet;
+use tokio::time::timeout;
 
 use super::app::App;
 use super::model::ModelSource;
@@ -19,8 +21,9 @@ use crate::error::{Error, ErrorKind, Result};
 
 /// Threads that serve connections; the models have their own.
 const THREADS: usize = 2;
-/// Pause after a connection could not be accepted, such as for lack of file descriptors.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+/// Pause after a connection could not be accepted, such as for lack of file descriptors, and time in
+/// which what has arrived becomes visible.
+const PAUSE: Duration = Duration::from_millis(50);
 
 /// A server that listens, and answers once it [runs](Self::run_until).
 pub struct BoundServer {
@@ -140,17 +143,13 @@ async fn signal() {
 
 async fn serve(listener: TcpListener, app: Arc<App>, end: impl Future<Output = ()>) {
     let router = routes::router(app.clone());
-    let graceful = GracefulShutdown::new();
     let room = Arc::new(Semaphore::new(app.options.max_connections));
-    let start = |stream: TcpStream, held| {
-        // Small events must not wait for each other; without this they are only slower.
-        drop(stream.set_nodelay(true));
-        let mut http = http1::Builder::new();
-        http.timer(TokioTimer::new()).header_read_timeout(app.options.body_timeout);
-        let service = TowerToHyperService::new(router.clone());
-        let connection = graceful.watch(http.serve_connection(TokioIo::new(stream), service));
-        tokio::spawn(async move {
-            if let Err(error) = connection.await {
+    let (ending, ended) = watch::channel(false);
+    let mut connections = JoinSet::new();
+    let start = |connections: &mut JoinSet<()>, stream: TcpStream, held| {
+        let (router, limit, ended) = (router.clone(), app.options.body_timeout, ended.clone());
+        connections.spawn(async move {
+            if let Err(error) = connection(stream, router, limit, ended).await {
                 tracing::debug!("a connection ended: {error}");
             }
             drop(held);
@@ -165,22 +164,61 @@ async fn serve(listener: TcpListener, app: Arc<App>, end: impl Future<Output = (
         };
         tokio::select! {
             () = &mut end => break,
+            Some(_) = connections.join_next() => {}
             (accepted, held) = next => match accepted {
-                Ok((stream, _)) => start(stream, held),
+                Ok((stream, _)) => start(&mut connections, stream, held),
                 Err(error) => {
                     tracing::warn!("a connection cannot be accepted: {error}");
-                    tokio::time::sleep(ACCEPT_PAUSE).await;
+                    tokio::time::sleep(PAUSE).await;
                 }
             },
         }
     }
     // Connections that the system has accepted already are served, too.
-    while let Ok(Ok((stream, _))) = tokio::time::timeout(Duration::from_millis(1), listener.accept()).await {
-        start(stream, None);
+    while let Ok(Ok((stream, _))) = timeout(PAUSE, listener.accept()).await {
+        start(&mut connections, stream, None);
     }
     drop(listener);
     tracing::info!("ending: no more connections");
-    if tokio::time::timeout(app.grace(), graceful.shutdown()).await.is_err() {
+    ending.send_replace(true);
+    let all = async { while connections.join_next().await.is_some() {} };
+    if timeout(app.options.grace, all).await.is_err() {
         tracing::warn!("some requests did not end in time");
     }
+}
+
+/// Serves a connection until the client closes it, or until `ended` and no request is being read or
+/// answered.
+async fn connection(
+    stream: TcpStream,
+    router: Router,
+    limit: Duration,
+    mut ended: watch::Receiver<bool>,
+) -> hyper::Result<()> {
+    // Small events must not wait for each other; without this they are only slower.
+    drop(stream.set_nodelay(true));
+    // A connection that is ended before its first byte was read would lose its request.
+    let first = tokio::select! {
+        biased;
+        read = timeout(limit, stream.readable()) => read.is_ok(),
+        () = signalled(&mut ended) => false,
+    };
+    if !first && timeout(PAUSE, stream.readable()).await.is_err() {
+        return Ok(());
+    }
+    let mut http = http1::Builder::new();
+    http.timer(TokioTimer::new()).header_read_timeout(limit);
+    let connection = http.serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
+    tokio::pin!(connection);
+    tokio::select! {
+        biased;
+        result = connection.as_mut() => return result,
+        () = signalled(&mut ended) => connection.as_mut().graceful_shutdown(),
+    }
+    connection.await
+}
+
+/// Waits until the server ends.
+async fn signalled(ended: &mut watch::Receiver<bool>) {
+    drop(ended.wait_for(|ended| *ended).await);
 }

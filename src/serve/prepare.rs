@@ -103,7 +103,8 @@ fn thinking(
     request: &mut GenerationRequest,
     warnings: &mut Vec<String>,
 ) -> Option<usize> {
-    let can = model.engine.vocabulary().token_id(THINK[1]).is_some();
+    let trained = trained_schema(model, request).is_some();
+    let can = !trained && model.engine.vocabulary().token_id(THINK[1]).is_some();
     let bound = request.format.is_some() || request.tools.as_ref().is_some_and(|tools| tools.calls.is_some());
     let PromptInput::Chat(chat) = &mut request.prompt else { return None };
     let wanted = chat.variables.get("enable_thinking").and_then(serde_json::Value::as_bool);
@@ -111,7 +112,8 @@ fn thinking(
         Some(reasoning) if !can => {
             if reasoning.budget.is_some() {
                 let param = &reasoning.param;
-                warnings.push(format!("`{param}` has no effect: the model has no token `{}`", THINK[1]));
+                let why = if trained { "extraction needs none" } else { "the model has no token `</think>`" };
+                warnings.push(format!("`{param}` has no effect: {why}"));
             }
             return None;
         }

@@ -112,3 +112,46 @@ fn what_has_run_is_counted() {
         assert!(!name.is_empty() && value.parse::<f64>().is_ok(), "{line}");
     }
 }
+
+#[test]
+fn thinking_comes_before_the_answer_and_has_a_budget() {
+    let server = server(|_| {});
+    for stream in [false, true] {
+        let more = json!({"guided_regex": "[a-c]{3}", "reasoning_effort": "minimal", "stream": stream, "stop": "zz"});
+        let answer = chat(server.address(), more);
+        let messages = if stream { answer.events() } else { vec![answer.json()] };
+        let part = if stream { "delta" } else { "message" };
+        let text = |name: &str| -> String {
+            let choices = messages.iter().flat_map(|message| message["choices"].as_array().unwrap());
+            choices.filter_map(|choice| choice[part][name].as_str()).collect()
+        };
+        let content = text("content");
+        assert!(content.len() == 3 && content.bytes().all(|b| b"abc".contains(&b)), "{content:?}");
+        assert!(!text("reasoning_content").is_empty() && !text("reasoning_content").contains("</think>"));
+    }
+    let without =
+        chat(server.address(), json!({"guided_regex": "[a-c]{3}", "reasoning_effort": "none"})).json();
+    assert!(without["choices"][0]["message"]["reasoning_content"].is_null());
+}
+
+#[test]
+fn a_custom_tool_follows_its_grammar() {
+    let server = server(|_| {});
+    let grammar = |syntax: &str, definition: &str| {
+        json!({"type": "custom", "custom": {"name": "sql", "format": {"type": "grammar",
+            "grammar": {"syntax": syntax, "definition": definition}}}})
+    };
+    for (tool, want) in [
+        (grammar("regex", "select [0-9]"), "select "),
+        (grammar("lark", "start: \"drop \" (\"a\" | \"b\")"), "drop "),
+    ] {
+        for choice in [json!("required"), json!({"type": "custom", "custom": {"name": "sql"}})] {
+            let more = json!({"tools": [tool], "tool_choice": choice});
+            let call = chat(server.address(), more).json()["choices"][0]["message"]["tool_calls"][0].clone();
+            assert!(call["custom"]["input"].as_str().unwrap().starts_with(want), "{call}");
+        }
+    }
+    let refused =
+        chat(server.address(), json!({"tools": [grammar("lark", "start: x")], "tool_choice": "required"}));
+    assert_eq!(refused.json()["error"]["param"], "tools[0].custom.format", "{refused:?}");
+}
