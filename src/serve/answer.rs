@@ -5,7 +5,7 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 
 use serde_json::{Value, json};
 
-use super::reply::{Piece, ReplyFormat, ReplyReader};
+use super::reply::{ReplyFormat, ReplyPiece, ReplyReader};
 use crate::decode::{BySource, Finish, Output};
 use crate::vocab::Vocabulary;
 
@@ -41,17 +41,17 @@ impl AnswerParts {
     }
 
     /// Adds a part.
-    pub fn add(&mut self, piece: &Piece) {
+    pub fn add(&mut self, piece: &ReplyPiece) {
         match piece {
-            Piece::Reasoning(text) => self.reasoning.push_str(text),
-            Piece::Content(text) => self.content.push_str(text),
-            Piece::Call { name, custom } => self.calls.push(AnswerCall {
+            ReplyPiece::Reasoning(text) => self.reasoning.push_str(text),
+            ReplyPiece::Content(text) => self.content.push_str(text),
+            ReplyPiece::Call { name, custom } => self.calls.push(AnswerCall {
                 id: new_id("call"),
                 name: name.clone(),
                 custom: *custom,
                 arguments: String::new(),
             }),
-            Piece::Arguments(text) => {
+            ReplyPiece::Arguments(text) => {
                 if let Some(call) = self.calls.last_mut() {
                     call.arguments.push_str(text);
                 }

@@ -12,7 +12,7 @@ use super::answer::unix_seconds;
 use super::api_error::{ApiError, ApiResult};
 use super::metrics::Metrics;
 use super::model::{LoadedModel, ModelSource, ServedModel};
-use super::prepare::{Prepared, prepare};
+use super::prepare::{ReadyRequest, prepare};
 use super::request::{FormatKind, GenerationRequest};
 use super::running::timed_out;
 
@@ -105,7 +105,7 @@ impl App {
         request: GenerationRequest,
         events: bool,
         deadline: Instant,
-    ) -> ApiResult<(Arc<LoadedModel>, Prepared)> {
+    ) -> ApiResult<(Arc<LoadedModel>, ReadyRequest)> {
         let model = self.model(request.model.as_deref()).await?;
         let size = constraint_size(&request);
         let most = self.options.max_constraint;

@@ -18,8 +18,8 @@ use super::format::{read_format, read_response_format};
 use super::messages::read_messages;
 use super::model::LoadedModel;
 use super::options::{read_options, read_prediction, reasoning_of};
-use super::prepare::Prepared;
-use super::reply::Piece;
+use super::prepare::ReadyRequest;
+use super::reply::ReplyPiece;
 use super::request::{ChatInput, GenerationRequest, PromptInput, ReasoningRequest};
 use super::running::Running;
 use super::stream::{self, EventWriter, Events};
@@ -151,7 +151,12 @@ fn call(call: &AnswerCall) -> Value {
 }
 
 /// Returns the whole answer.
-fn completion(model: &LoadedModel, prepared: &Prepared, outputs: &[Output], with_logprobs: bool) -> Value {
+fn completion(
+    model: &LoadedModel,
+    prepared: &ReadyRequest,
+    outputs: &[Output],
+    with_logprobs: bool,
+) -> Value {
     let vocab = model.engine.vocabulary();
     let mut thought = 0;
     let choices: Vec<Value> = outputs
@@ -194,7 +199,7 @@ fn completion(model: &LoadedModel, prepared: &Prepared, outputs: &[Output], with
 /// Writes the chunks of a stream.
 struct ChunkWriter {
     model: Arc<LoadedModel>,
-    prepared: Prepared,
+    prepared: ReadyRequest,
     include_usage: bool,
     with_logprobs: bool,
     id: String,
@@ -207,7 +212,7 @@ struct ChunkWriter {
 impl ChunkWriter {
     fn new(
         model: Arc<LoadedModel>,
-        prepared: Prepared,
+        prepared: ReadyRequest,
         choices: usize,
         include_usage: bool,
         with_logprobs: bool,
@@ -243,25 +248,25 @@ impl EventWriter for ChunkWriter {
         }
     }
 
-    fn piece(&mut self, index: usize, piece: &Piece, events: &mut Events) {
+    fn piece(&mut self, index: usize, piece: &ReplyPiece, events: &mut Events) {
         self.parts[index].add(piece);
         let calls = &self.parts[index].calls;
         let number = calls.len().saturating_sub(1);
         let delta = match (piece, calls.last()) {
-            (Piece::Reasoning(text), _) => json!({"reasoning_content": text}),
-            (Piece::Content(text), _) => json!({"content": text}),
-            (Piece::Call { .. }, Some(begun)) => {
+            (ReplyPiece::Reasoning(text), _) => json!({"reasoning_content": text}),
+            (ReplyPiece::Content(text), _) => json!({"content": text}),
+            (ReplyPiece::Call { .. }, Some(begun)) => {
                 let mut begun = call(begun);
                 begun["index"] = number.into();
                 json!({"tool_calls": [begun]})
             }
-            (Piece::Arguments(text), Some(begun)) if begun.custom => {
+            (ReplyPiece::Arguments(text), Some(begun)) if begun.custom => {
                 json!({"tool_calls": [{"index": number, "custom": {"input": text}}]})
             }
-            (Piece::Arguments(text), _) => {
+            (ReplyPiece::Arguments(text), _) => {
                 json!({"tool_calls": [{"index": number, "function": {"arguments": text}}]})
             }
-            (Piece::Call { .. }, None) => return,
+            (ReplyPiece::Call { .. }, None) => return,
         };
         events.data(&self.delta(index, delta));
     }
@@ -280,7 +285,7 @@ impl EventWriter for ChunkWriter {
     }
 
     fn end(&mut self, outputs: &[&Output], events: &mut Events) {
-        let Prepared { warnings, compile_seconds, seed, .. } = &self.prepared;
+        let ReadyRequest { warnings, compile_seconds, seed, .. } = &self.prepared;
         if let Some(mut last) = self.last.take() {
             last["ffwd"] = statistics(outputs, warnings, *compile_seconds, *seed);
             events.data(&last);

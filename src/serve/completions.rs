@@ -15,8 +15,8 @@ use super::fields::Fields;
 use super::format::{missing, read_format, read_response_format};
 use super::model::LoadedModel;
 use super::options::{read_options, read_prediction};
-use super::prepare::Prepared;
-use super::reply::Piece;
+use super::prepare::ReadyRequest;
+use super::reply::ReplyPiece;
 use super::request::{GenerationRequest, PromptInput};
 use super::running::Running;
 use super::stream::{self, EventWriter, Events};
@@ -143,7 +143,7 @@ fn logprobs(output: &Output, model: &LoadedModel, wanted: bool) -> Value {
 /// Writes the chunks of a stream.
 struct TextWriter {
     model: Arc<LoadedModel>,
-    prepared: Prepared,
+    prepared: ReadyRequest,
     include_usage: bool,
     with_logprobs: bool,
     id: String,
@@ -162,8 +162,8 @@ impl TextWriter {
 impl EventWriter for TextWriter {
     fn begin(&mut self, _: &mut Events) {}
 
-    fn piece(&mut self, index: usize, piece: &Piece, events: &mut Events) {
-        if let Piece::Content(text) = piece {
+    fn piece(&mut self, index: usize, piece: &ReplyPiece, events: &mut Events) {
+        if let ReplyPiece::Content(text) = piece {
             let choice = json!({"index": index, "text": text, "finish_reason": null, "logprobs": null});
             events.data(&self.chunk(json!([choice])));
         }
@@ -180,7 +180,7 @@ impl EventWriter for TextWriter {
     }
 
     fn end(&mut self, outputs: &[&Output], events: &mut Events) {
-        let Prepared { warnings, compile_seconds, seed, .. } = &self.prepared;
+        let ReadyRequest { warnings, compile_seconds, seed, .. } = &self.prepared;
         if let Some(mut last) = self.last.take() {
             last["ffwd"] = statistics(outputs, warnings, *compile_seconds, *seed);
             events.data(&last);

@@ -27,7 +27,7 @@ use crate::{ChatOptions, Message};
 const DEFAULT_MAX_TOKENS: usize = 2048;
 
 /// A request made ready for a model.
-pub(super) struct Prepared {
+pub(super) struct ReadyRequest {
     /// One request for each answer.
     pub requests: Vec<Request>,
     pub reply: ReplyFormat,
@@ -54,7 +54,7 @@ pub(super) fn prepare(
     model: &LoadedModel,
     mut request: GenerationRequest,
     events: bool,
-) -> ApiResult<Prepared> {
+) -> ApiResult<ReadyRequest> {
     let mut warnings = std::mem::take(&mut request.warnings);
     check_size(model, &request)?;
     let thinking = thinking(model, &mut request, &mut warnings);
@@ -72,7 +72,7 @@ pub(super) fn prepare(
     };
     let requests =
         (0..request.choices as u64).map(|i| one(model, &request, &prompt, &compiled, thinking, seed + i));
-    Ok(Prepared {
+    Ok(ReadyRequest {
         requests: requests.map(|one| one.events(events)).collect(),
         reply,
         warnings,

@@ -20,7 +20,7 @@ const CUSTOM_END: &str = "\n</custom_tool_call>";
 
 /// A part of a reply.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Piece {
+pub(super) enum ReplyPiece {
     Reasoning(String),
     Content(String),
     /// A call begins.
@@ -81,7 +81,7 @@ pub(super) struct ReplyReader {
     format: ReplyFormat,
     phase: Phase,
     pending: String,
-    pieces: Vec<Piece>,
+    pieces: Vec<ReplyPiece>,
 }
 
 /// Returns the text by which a call in this style begins.
@@ -119,28 +119,28 @@ impl ReplyReader {
     }
 
     /// Reads more text; returns the parts that are certain.
-    pub fn push(&mut self, text: &str) -> Vec<Piece> {
+    pub fn push(&mut self, text: &str) -> Vec<ReplyPiece> {
         self.pending.push_str(text);
         while self.step() {}
         std::mem::take(&mut self.pieces)
     }
 
     /// Returns the rest at the end of the reply.
-    pub fn finish(&mut self) -> Vec<Piece> {
+    pub fn finish(&mut self) -> Vec<ReplyPiece> {
         while self.step() {}
         let rest = std::mem::take(&mut self.pending);
         match self.phase {
-            Phase::Thinking => self.emit(rest, Piece::Reasoning),
+            Phase::Thinking => self.emit(rest, ReplyPiece::Reasoning),
             Phase::Whole => self.whole(rest),
-            Phase::Input => self.emit(rest, Piece::Arguments),
+            Phase::Input => self.emit(rest, ReplyPiece::Arguments),
             // Only the end of a call is missing.
             Phase::CallEnd { .. } | Phase::Arguments { .. } | Phase::AfterCall | Phase::AfterThinking => {}
-            Phase::Start | Phase::Content | Phase::Call => self.emit(rest, Piece::Content),
+            Phase::Start | Phase::Content | Phase::Call => self.emit(rest, ReplyPiece::Content),
         }
         std::mem::take(&mut self.pieces)
     }
 
-    fn emit(&mut self, text: String, piece: impl Fn(String) -> Piece) {
+    fn emit(&mut self, text: String, piece: impl Fn(String) -> ReplyPiece) {
         if !text.is_empty() {
             self.pieces.push(piece(text));
         }
@@ -164,7 +164,7 @@ impl ReplyReader {
                 let (read, ended) = json.read(&self.pending);
                 let end = *end;
                 let text = self.take(read);
-                self.emit(text, Piece::Arguments);
+                self.emit(text, ReplyPiece::Arguments);
                 if ended {
                     self.phase = Phase::CallEnd { end };
                 }
@@ -202,14 +202,14 @@ impl ReplyReader {
         if let Some(at) = self.pending.find(THINK[1]) {
             let text = self.take(at);
             self.take(THINK[1].len());
-            self.emit(text.trim_end().to_owned(), Piece::Reasoning);
+            self.emit(text.trim_end().to_owned(), ReplyPiece::Reasoning);
             self.phase = Phase::AfterThinking;
             return true;
         }
         // White space in front of the marker is left out.
         let kept = self.pending.len() - held_back(&self.pending, &[THINK[1]]);
         let text = self.take(self.pending[..kept].trim_end().len());
-        self.emit(text, Piece::Reasoning);
+        self.emit(text, ReplyPiece::Reasoning);
         false
     }
 
@@ -238,7 +238,7 @@ impl ReplyReader {
         let found = triggers.iter().filter_map(|trigger| self.pending.find(trigger)).min();
         let end = found.unwrap_or_else(|| self.pending.len() - held_back(&self.pending, &triggers));
         let text = self.take(end);
-        self.emit(text, Piece::Content);
+        self.emit(text, ReplyPiece::Content);
         if found.is_some() {
             self.phase = Phase::Call;
         }
@@ -265,7 +265,7 @@ impl ReplyReader {
         let Some(length) = rest.find(mid) else { return false };
         let name = rest[..length].to_owned();
         self.take(open.len() + length + mid.len());
-        self.pieces.push(Piece::Call { name, custom });
+        self.pieces.push(ReplyPiece::Call { name, custom });
         self.phase = if custom { Phase::Input } else { Phase::Arguments { json: JsonEnd::default(), end } };
         true
     }
@@ -275,7 +275,7 @@ impl ReplyReader {
         let found = self.pending.find(CUSTOM_END);
         let end = found.unwrap_or_else(|| self.pending.len() - held_back(&self.pending, &[CUSTOM_END]));
         let text = self.take(end);
-        self.emit(text, Piece::Arguments);
+        self.emit(text, ReplyPiece::Arguments);
         if found.is_some() {
             self.phase = Phase::CallEnd { end: CUSTOM_END };
         }
@@ -287,15 +287,15 @@ impl ReplyReader {
         let read = self.format.functions.as_ref().map(|tools| tools.read(self.format.style, &text));
         match read {
             Some(Ok(reply)) => {
-                self.emit(reply.thoughts, Piece::Reasoning);
-                self.emit(reply.text, Piece::Content);
+                self.emit(reply.thoughts, ReplyPiece::Reasoning);
+                self.emit(reply.text, ReplyPiece::Content);
                 for call in reply.calls {
-                    self.pieces.push(Piece::Call { name: call.name, custom: false });
-                    self.pieces.push(Piece::Arguments(call.arguments));
+                    self.pieces.push(ReplyPiece::Call { name: call.name, custom: false });
+                    self.pieces.push(ReplyPiece::Arguments(call.arguments));
                 }
             }
             // A call that was cut cannot be read.
-            _ => self.emit(text, Piece::Content),
+            _ => self.emit(text, ReplyPiece::Content),
         }
     }
 }
@@ -313,13 +313,13 @@ fn held_back(text: &str, marks: &[&str]) -> usize {
 mod tests {
     use super::*;
 
-    fn joined(pieces: Vec<Piece>) -> Vec<Piece> {
-        let mut all: Vec<Piece> = Vec::new();
+    fn joined(pieces: Vec<ReplyPiece>) -> Vec<ReplyPiece> {
+        let mut all: Vec<ReplyPiece> = Vec::new();
         for piece in pieces {
             match (all.last_mut(), piece) {
-                (Some(Piece::Reasoning(last)), Piece::Reasoning(text))
-                | (Some(Piece::Content(last)), Piece::Content(text))
-                | (Some(Piece::Arguments(last)), Piece::Arguments(text)) => last.push_str(&text),
+                (Some(ReplyPiece::Reasoning(last)), ReplyPiece::Reasoning(text))
+                | (Some(ReplyPiece::Content(last)), ReplyPiece::Content(text))
+                | (Some(ReplyPiece::Arguments(last)), ReplyPiece::Arguments(text)) => last.push_str(&text),
                 (_, piece) => all.push(piece),
             }
         }
@@ -327,10 +327,10 @@ mod tests {
     }
 
     /// Reads a reply in all divisions into two parts, and byte by byte; all must agree.
-    fn read(format: &ReplyFormat, text: &str) -> Vec<Piece> {
+    fn read(format: &ReplyFormat, text: &str) -> Vec<ReplyPiece> {
         let divided = |parts: &[&str]| {
             let mut reader = ReplyReader::new(format.clone());
-            let mut pieces: Vec<Piece> = parts.iter().flat_map(|part| reader.push(part)).collect();
+            let mut pieces: Vec<ReplyPiece> = parts.iter().flat_map(|part| reader.push(part)).collect();
             pieces.extend(reader.finish());
             joined(pieces)
         };
@@ -349,14 +349,15 @@ mod tests {
         ReplyFormat { thinking: ThinkingFormat::Optional, style, functions, custom: true }
     }
 
-    fn call(name: &str, custom: bool, text: &str) -> [Piece; 2] {
-        [Piece::Call { name: name.into(), custom }, Piece::Arguments(text.into())]
+    fn call(name: &str, custom: bool, text: &str) -> [ReplyPiece; 2] {
+        [ReplyPiece::Call { name: name.into(), custom }, ReplyPiece::Arguments(text.into())]
     }
 
     #[test]
     fn parts_do_not_depend_on_the_division() {
         let text = "<think>\nHm. </thin\n</think>\n\nSee <tool\n<tool_call>\n{\"name\": \"add\", \"arguments\": {\"a\": \"}\\\"{\"}}\n</tool_call>\n<tool_call>\n{\"name\": \"add\", \"arguments\": {}}\n</tool_call>";
-        let mut want = vec![Piece::Reasoning("Hm. </thin".into()), Piece::Content("See <tool\n".into())];
+        let mut want =
+            vec![ReplyPiece::Reasoning("Hm. </thin".into()), ReplyPiece::Content("See <tool\n".into())];
         want.extend(call("add", false, "{\"a\": \"}\\\"{\"}"));
         want.extend(call("add", false, "{}"));
         assert_eq!(read(&format(ToolStyle::Hermes), text), want);
@@ -372,16 +373,19 @@ mod tests {
     fn other_styles_are_read_at_the_end() {
         let text = "Sum: <tool_call>add\n<arg_key>a</arg_key>\n<arg_value>1</arg_value>\n</tool_call>";
         let found = read(&format(ToolStyle::Glm), text);
-        assert_eq!(found, [&[Piece::Content("Sum: ".into())][..], &call("add", false, "{\"a\":1}")].concat());
+        assert_eq!(
+            found,
+            [&[ReplyPiece::Content("Sum: ".into())][..], &call("add", false, "{\"a\":1}")].concat()
+        );
         let cut = read(&format(ToolStyle::Glm), &text[..20]);
-        assert_eq!(cut, [Piece::Content(text[..20].into())], "a call that was cut is text");
+        assert_eq!(cut, [ReplyPiece::Content(text[..20].into())], "a call that was cut is text");
     }
 
     #[test]
     fn cut_replies_keep_what_is_certain() {
         let text = "<tool_call>\n{\"name\": \"add\", \"arguments\": {\"a\": 1";
         assert_eq!(read(&format(ToolStyle::Hermes), text), call("add", false, "{\"a\": 1"));
-        assert_eq!(read(&format(ToolStyle::Hermes), "a <tool_c"), [Piece::Content("a <tool_c".into())]);
-        assert_eq!(read(&format(ToolStyle::Hermes), "<think>so"), [Piece::Reasoning("so".into())]);
+        assert_eq!(read(&format(ToolStyle::Hermes), "a <tool_c"), [ReplyPiece::Content("a <tool_c".into())]);
+        assert_eq!(read(&format(ToolStyle::Hermes), "<think>so"), [ReplyPiece::Reasoning("so".into())]);
     }
 }

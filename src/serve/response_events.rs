@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::answer::{AnswerCall, new_id};
 use super::api_error::ApiError;
-use super::reply::Piece;
+use super::reply::ReplyPiece;
 use super::response_object::{ResponseObject, call_item, message_item, reasoning_item, status_of, text_part};
 use super::stream::{EventWriter, Events};
 use crate::decode::Output;
@@ -134,9 +134,9 @@ impl EventWriter for ItemWriter {
         self.send(events, "response.in_progress", json!({"response": object}));
     }
 
-    fn piece(&mut self, _: usize, piece: &Piece, events: &mut Events) {
+    fn piece(&mut self, _: usize, piece: &ReplyPiece, events: &mut Events) {
         match piece {
-            Piece::Reasoning(text) => {
+            ReplyPiece::Reasoning(text) => {
                 if !matches!(self.open, Some(OpenItem::Reasoning { .. })) {
                     self.end_item("completed", events);
                     let id = new_id("rs");
@@ -144,7 +144,7 @@ impl EventWriter for ItemWriter {
                 }
                 self.grow(text, events);
             }
-            Piece::Content(text) => {
+            ReplyPiece::Content(text) => {
                 if !matches!(self.open, Some(OpenItem::Message { .. })) {
                     self.end_item("completed", events);
                     let id = new_id("msg");
@@ -152,7 +152,7 @@ impl EventWriter for ItemWriter {
                 }
                 self.grow(text, events);
             }
-            Piece::Call { name, custom } => {
+            ReplyPiece::Call { name, custom } => {
                 self.end_item("completed", events);
                 let call = AnswerCall {
                     id: new_id("call"),
@@ -162,7 +162,7 @@ impl EventWriter for ItemWriter {
                 };
                 self.begin_item(OpenItem::Call { id: new_id("fc"), call }, events);
             }
-            Piece::Arguments(text) => self.grow(text, events),
+            ReplyPiece::Arguments(text) => self.grow(text, events),
         }
     }
 

@@ -8,7 +8,7 @@ use super::answer::{
     AnswerCall, AnswerParts, TokenCounts, finish_reason, new_id, reasoning_tokens, statistics, unix_seconds,
 };
 use super::model::LoadedModel;
-use super::prepare::Prepared;
+use super::prepare::ReadyRequest;
 use super::reply::ReplyFormat;
 use crate::decode::Output;
 
@@ -17,12 +17,12 @@ pub(super) struct ResponseObject {
     id: String,
     created: u64,
     model: Arc<LoadedModel>,
-    prepared: Prepared,
+    prepared: ReadyRequest,
     repeated: Value,
 }
 
 impl ResponseObject {
-    pub fn new(model: Arc<LoadedModel>, prepared: Prepared, repeated: Value) -> Self {
+    pub fn new(model: Arc<LoadedModel>, prepared: ReadyRequest, repeated: Value) -> Self {
         ResponseObject { id: new_id("resp"), created: unix_seconds(), model, prepared, repeated }
     }
 
@@ -89,7 +89,7 @@ impl ResponseObject {
             "output_tokens_details": {"reasoning_tokens": counts.reasoning},
             "total_tokens": counts.prompt + counts.output,
         });
-        let Prepared { warnings, compile_seconds, seed, .. } = &self.prepared;
+        let ReadyRequest { warnings, compile_seconds, seed, .. } = &self.prepared;
         object["ffwd"] = statistics(&[output], warnings, *compile_seconds, *seed);
         object
     }

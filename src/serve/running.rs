@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use super::api_error::{ApiError, ApiResult};
 use super::model::LoadedModel;
-use super::prepare::Prepared;
+use super::prepare::ReadyRequest;
 use crate::decode::{CancelToken, HandleEvent, HandleMessage, Output};
 
 /// The answers of a request.
@@ -36,7 +36,7 @@ impl Running {
     ///
     /// # Errors
     /// 503 if the queue is full; nothing runs then.
-    pub fn start(model: &LoadedModel, prepared: &mut Prepared, deadline: Instant) -> ApiResult<Self> {
+    pub fn start(model: &LoadedModel, prepared: &mut ReadyRequest, deadline: Instant) -> ApiResult<Self> {
         let (sender, messages) = unbounded_channel();
         let mut running = Running { messages, cancels: Vec::new(), deadline, open: prepared.requests.len() };
         for (i, request) in prepared.requests.drain(..).enumerate() {

@@ -17,7 +17,7 @@ use tokio::sync::mpsc::{Receiver, Sender, channel};
 
 use super::api_error::{ApiError, ApiResult};
 use super::app::App;
-use super::reply::{Piece, ReplyFormat, ReplyReader};
+use super::reply::{ReplyFormat, ReplyPiece, ReplyReader};
 use super::running::{RunMessage, Running};
 use crate::decode::Output;
 
@@ -29,7 +29,7 @@ pub(super) trait EventWriter: Send + 'static {
     /// The events before the first text.
     fn begin(&mut self, events: &mut Events);
     /// A part of an answer.
-    fn piece(&mut self, index: usize, piece: &Piece, events: &mut Events);
+    fn piece(&mut self, index: usize, piece: &ReplyPiece, events: &mut Events);
     /// The end of an answer.
     fn done(&mut self, index: usize, output: &Output, events: &mut Events);
     /// The end of all answers.

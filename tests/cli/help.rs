@@ -18,7 +18,8 @@ const SUBCOMMANDS: [&str; 10] = [
     "man",
 ];
 /// Subcommands of subcommands.
-const NESTED: [[&str; 2]; 3] = [["bench", "decode"], ["bench", "fraction"], ["bench", "masks"]];
+const NESTED: [[&str; 2]; 4] =
+    [["bench", "decode"], ["bench", "fraction"], ["bench", "grammars"], ["bench", "masks"]];
 const COLUMNS: usize = 100;
 
 /// Runs the program with a fixed width of the help.
