@@ -3,9 +3,10 @@
 # curves into docs/pictures. Run it on an idle machine: the first part takes about ten minutes, the
 # second some more.
 #
-#   benches/tables.sh              # both parts
+#   benches/tables.sh              # engine and decoding
 #   benches/tables.sh engine       # masks, operations, evaluations, threads; needs the benchmark data
 #                                  # (FFWD_BENCH_DIR, or ../shared/bench)
+#   benches/tables.sh grammars     # needs TOKENIZER=tokenizer.json, that of Llama 3
 #   benches/tables.sh decoding     # what `ffwd bench` measures; MODEL=FILE.gguf adds a real model
 set -eu
 cd "$(dirname "$0")/.."
@@ -21,6 +22,16 @@ engine() {
     cargo bench --no-default-features --bench adversarial
     cargo bench --no-default-features --bench threads
     RAYON_NUM_THREADS=1 cargo bench --bench mode_divergence
+}
+
+grammars() {
+    export RAYON_NUM_THREADS=1 CANDLE_NUM_THREADS=1
+    cargo build --release --features llguidance
+    table=$(mktemp)
+    "${CARGO_TARGET_DIR:-target}/release/ffwd" bench grammars benches/grammars/corpus.jsonl \
+        --tokenizer "$TOKENIZER" --json benches/record/grammars.json --markdown "$table"
+    benches/put_table.py grammars "$table"
+    rm "$table"
 }
 
 decoding() {
@@ -55,6 +66,6 @@ decoding() {
 
 case $part in
     all) engine; decoding ;;
-    engine | decoding) "$part" ;;
-    *) echo "usage: benches/tables.sh [engine|decoding]" >&2; exit 2 ;;
+    engine | grammars | decoding) "$part" ;;
+    *) echo "usage: benches/tables.sh [engine|grammars|decoding]" >&2; exit 2 ;;
 esac

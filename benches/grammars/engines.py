@@ -260,7 +260,8 @@ def short(value):
 
 
 def table(results):
-    header = "grammar engine compile,µs first,µs cold,ms new,ms again,ms cold-p50,µs cold-p99,µs warm-p50,µs warm-p99,µs kB".split()
+    header = ["grammar", "engine", "compile", "first mask", "cold, ms", "new text, ms", "again, ms"]
+    header += ["cold p50", "cold p99", "warm p50", "warm p99", "kB held"]
     lines = [f"| {' | '.join(header)} |", "|" + " --- |" * len(header)]
     keys = "compile_us first_mask_us cold_ms new_text_ms again_ms cold_p50_us cold_p99_us warm_p50_us warm_p99_us".split()
     for row in results:
