@@ -8,8 +8,8 @@ use axum::http::Response;
 use serde_json::{Value, json};
 
 use super::answer::{
-    AnswerCall, AnswerParts, TokenCounts, finish_reason, logprobs, new_id, reasoning_tokens, statistics,
-    stop_reason, unix_seconds,
+    AnswerCall, AnswerParts, TokenCounts, all_warnings, finish_reason, logprobs, new_id, reasoning_tokens,
+    statistics, stop_reason, unix_seconds,
 };
 use super::api_error::{ApiError, ApiResult, json_response};
 use super::app::{App, blocking};
@@ -159,11 +159,14 @@ fn completion(
 ) -> Value {
     let vocab = model.engine.vocabulary();
     let mut thought = 0;
+    let all: Vec<AnswerParts> =
+        outputs.iter().map(|output| AnswerParts::of(&prepared.reply, &output.text)).collect();
+    let warnings = all_warnings(&prepared.warnings, all.iter().any(AnswerParts::is_unchecked));
     let choices: Vec<Value> = outputs
         .iter()
+        .zip(all)
         .enumerate()
-        .map(|(index, output)| {
-            let parts = AnswerParts::of(&prepared.reply, &output.text);
+        .map(|(index, (output, parts))| {
             thought += reasoning_tokens(vocab, &parts.reasoning);
             let mut message = json!({"role": "assistant", "content": parts.content, "refusal": null});
             if parts.content.is_empty() && !parts.calls.is_empty() {
@@ -192,7 +195,7 @@ fn completion(
         "model": model.name,
         "choices": choices,
         "usage": TokenCounts::of(&outputs, thought).usage(),
-        "ffwd": statistics(&outputs, &prepared.warnings, prepared.compile_seconds, prepared.seed),
+        "ffwd": statistics(&outputs, &warnings, prepared.compile_seconds, prepared.seed),
     })
 }
 
@@ -287,7 +290,8 @@ impl EventWriter for ChunkWriter {
     fn end(&mut self, outputs: &[&Output], events: &mut Events) {
         let ReadyRequest { warnings, compile_seconds, seed, .. } = &self.prepared;
         if let Some(mut last) = self.last.take() {
-            last["ffwd"] = statistics(outputs, warnings, *compile_seconds, *seed);
+            let warnings = all_warnings(warnings, self.parts.iter().any(AnswerParts::is_unchecked));
+            last["ffwd"] = statistics(outputs, &warnings, *compile_seconds, *seed);
             events.data(&last);
         }
         if self.include_usage {

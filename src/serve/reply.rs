@@ -27,6 +27,8 @@ pub(super) enum ReplyPiece {
     Call {
         name: String,
         custom: bool,
+        /// False if it is written in another spelling, so its arguments were not constrained.
+        checked: bool,
     },
     /// More text of the arguments of the last call, or of its input.
     Arguments(String),
@@ -59,6 +61,8 @@ type CallTexts = [&'static str; 3];
 
 enum Phase {
     Start,
+    /// Behind the marker, in white space.
+    BeforeThinking,
     Thinking,
     AfterThinking,
     Content,
@@ -74,6 +78,8 @@ enum Phase {
     },
     /// A call whose style is read at the end.
     Whole,
+    /// A reply that begins like a call in another spelling, such as bare JSON.
+    Bare,
 }
 
 /// The reader.
@@ -82,6 +88,8 @@ pub(super) struct ReplyReader {
     phase: Phase,
     pending: String,
     pieces: Vec<ReplyPiece>,
+    /// True once a part of the answer is certain.
+    begun: bool,
 }
 
 /// Returns the text by which a call in this style begins.
@@ -115,7 +123,7 @@ impl ReplyReader {
             ThinkingFormat::Absent => Phase::Content,
             ThinkingFormat::Optional | ThinkingFormat::Certain => Phase::Start,
         };
-        ReplyReader { format, phase, pending: String::new(), pieces: Vec::new() }
+        ReplyReader { format, phase, pending: String::new(), pieces: Vec::new(), begun: false }
     }
 
     /// Reads more text; returns the parts that are certain.
@@ -128,14 +136,23 @@ impl ReplyReader {
     /// Returns the rest at the end of the reply.
     pub fn finish(&mut self) -> Vec<ReplyPiece> {
         while self.step() {}
+        if matches!(self.phase, Phase::Bare) && !self.bare() {
+            self.phase = Phase::Content;
+            self.begun = true;
+            while self.step() {}
+        }
         let rest = std::mem::take(&mut self.pending);
         match self.phase {
             Phase::Thinking => self.emit(rest, ReplyPiece::Reasoning),
             Phase::Whole => self.whole(rest),
             Phase::Input => self.emit(rest, ReplyPiece::Arguments),
             // Only the end of a call is missing.
-            Phase::CallEnd { .. } | Phase::Arguments { .. } | Phase::AfterCall | Phase::AfterThinking => {}
-            Phase::Start | Phase::Content | Phase::Call => self.emit(rest, ReplyPiece::Content),
+            Phase::CallEnd { .. }
+            | Phase::Arguments { .. }
+            | Phase::AfterCall
+            | Phase::BeforeThinking
+            | Phase::AfterThinking => {}
+            Phase::Start | Phase::Content | Phase::Call | Phase::Bare => self.emit(rest, ReplyPiece::Content),
         }
         std::mem::take(&mut self.pieces)
     }
@@ -156,6 +173,14 @@ impl ReplyReader {
     fn step(&mut self) -> bool {
         match &mut self.phase {
             Phase::Start => self.start(),
+            Phase::BeforeThinking => {
+                self.pending = self.pending.trim_start().to_owned();
+                let begins = !self.pending.is_empty();
+                if begins {
+                    self.phase = Phase::Thinking;
+                }
+                begins
+            }
             Phase::Thinking => self.thinking(),
             Phase::AfterThinking | Phase::AfterCall => self.between(),
             Phase::Content => self.content(),
@@ -180,7 +205,7 @@ impl ReplyReader {
                 self.phase = Phase::AfterCall;
                 true
             }
-            Phase::Whole => false,
+            Phase::Whole | Phase::Bare => false,
         }
     }
 
@@ -190,8 +215,9 @@ impl ReplyReader {
             return false;
         }
         let certain = self.format.thinking == ThinkingFormat::Certain;
-        let after = text.strip_prefix(THINK[0]).map(|rest| rest.trim_start_matches('\n').to_owned());
-        self.phase = if certain || after.is_some() { Phase::Thinking } else { Phase::Content };
+        let after = text.strip_prefix(THINK[0]).map(str::to_owned);
+        let thinks = certain || after.is_some();
+        self.phase = if thinks { Phase::BeforeThinking } else { Phase::Content };
         if let Some(after) = after {
             self.pending = after;
         }
@@ -228,6 +254,20 @@ impl ReplyReader {
     }
 
     fn content(&mut self) -> bool {
+        if !self.begun && self.format.functions.is_some() {
+            let text = self.pending.trim_start();
+            if text.is_empty() {
+                return false;
+            }
+            self.begun = true;
+            if text.starts_with(['{', '[', '`']) && !text.starts_with(trigger(self.format.style)) {
+                // The trigger may still come, or be the beginning of this text.
+                let undecided = trigger(self.format.style).starts_with(text);
+                self.begun = !undecided;
+                self.phase = if undecided { Phase::Content } else { Phase::Bare };
+                return false;
+            }
+        }
         let mut triggers = Vec::new();
         if self.format.functions.is_some() {
             triggers.push(trigger(self.format.style));
@@ -265,7 +305,7 @@ impl ReplyReader {
         let Some(length) = rest.find(mid) else { return false };
         let name = rest[..length].to_owned();
         self.take(open.len() + length + mid.len());
-        self.pieces.push(ReplyPiece::Call { name, custom });
+        self.pieces.push(ReplyPiece::Call { name, custom, checked: true });
         self.phase = if custom { Phase::Input } else { Phase::Arguments { json: JsonEnd::default(), end } };
         true
     }
@@ -282,6 +322,22 @@ impl ReplyReader {
         found.is_some()
     }
 
+    /// Reads calls in another spelling; returns false, with nothing read, if there are none.
+    fn bare(&mut self) -> bool {
+        if self.pending.contains(trigger(self.format.style)) {
+            return false;
+        }
+        let read = self.format.functions.as_ref().and_then(|tools| tools.read_other(&self.pending));
+        let Some(reply) = read.filter(|reply| !reply.calls.is_empty()) else { return false };
+        self.pending.clear();
+        self.emit(reply.text.trim().to_owned(), ReplyPiece::Content);
+        for call in reply.calls {
+            self.pieces.push(ReplyPiece::Call { name: call.name, custom: false, checked: false });
+            self.pieces.push(ReplyPiece::Arguments(call.arguments));
+        }
+        true
+    }
+
     /// Reads calls that were kept to the end.
     fn whole(&mut self, text: String) {
         let read = self.format.functions.as_ref().map(|tools| tools.read(self.format.style, &text));
@@ -290,7 +346,7 @@ impl ReplyReader {
                 self.emit(reply.thoughts, ReplyPiece::Reasoning);
                 self.emit(reply.text, ReplyPiece::Content);
                 for call in reply.calls {
-                    self.pieces.push(ReplyPiece::Call { name: call.name, custom: false });
+                    self.pieces.push(ReplyPiece::Call { name: call.name, custom: false, checked: true });
                     self.pieces.push(ReplyPiece::Arguments(call.arguments));
                 }
             }
@@ -350,7 +406,7 @@ mod tests {
     }
 
     fn call(name: &str, custom: bool, text: &str) -> [ReplyPiece; 2] {
-        [ReplyPiece::Call { name: name.into(), custom }, ReplyPiece::Arguments(text.into())]
+        [ReplyPiece::Call { name: name.into(), custom, checked: true }, ReplyPiece::Arguments(text.into())]
     }
 
     #[test]
@@ -379,6 +435,30 @@ mod tests {
         );
         let cut = read(&format(ToolStyle::Glm), &text[..20]);
         assert_eq!(cut, [ReplyPiece::Content(text[..20].into())], "a call that was cut is text");
+    }
+
+    #[test]
+    fn calls_in_another_spelling_are_read() {
+        for text in [
+            "{\"name\": \"add\", \"arguments\": {\"a\": 1}}",
+            "```json\n{\"name\": \"add\", \"arguments\": {\"a\": 1}}\n```",
+        ] {
+            let name = ReplyPiece::Call { name: "add".into(), custom: false, checked: false };
+            let want = [name, ReplyPiece::Arguments("{\"a\":1}".into())];
+            let found = read(&format(ToolStyle::Hermes), text);
+            assert_eq!(
+                found.iter().filter(|p| **p != ReplyPiece::Content(String::new())).collect::<Vec<_>>(),
+                want.iter().collect::<Vec<_>>()
+            );
+        }
+        for text in ["{\"a\": 1}", "`x` <b>", " [TOOL", "{\"name\": \"sub\", \"arguments\": {}}"] {
+            assert_eq!(read(&format(ToolStyle::Hermes), text), [ReplyPiece::Content(text.into())]);
+        }
+        let text = "{} <tool_call>\n{\"name\": \"add\", \"arguments\": {}}\n</tool_call>";
+        let want = [&[ReplyPiece::Content("{} ".into())][..], &call("add", false, "{}")].concat();
+        assert_eq!(read(&format(ToolStyle::Hermes), text), want);
+        let text = "[TOOL_CALLS][{\"name\": \"add\", \"arguments\": {\"a\": 2}}]";
+        assert_eq!(read(&format(ToolStyle::Mistral), text), call("add", false, "{\"a\": 2}"));
     }
 
     #[test]

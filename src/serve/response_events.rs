@@ -152,12 +152,14 @@ impl EventWriter for ItemWriter {
                 }
                 self.grow(text, events);
             }
-            ReplyPiece::Call { name, custom } => {
+            ReplyPiece::Call { name, custom, checked } => {
                 self.end_item("completed", events);
+                self.object.unchecked |= !checked;
                 let call = AnswerCall {
                     id: new_id("call"),
                     name: name.clone(),
                     custom: *custom,
+                    checked: *checked,
                     arguments: String::new(),
                 };
                 self.begin_item(OpenItem::Call { id: new_id("fc"), call }, events);

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::answer::{
-    AnswerCall, AnswerParts, TokenCounts, finish_reason, new_id, reasoning_tokens, statistics, unix_seconds,
+    AnswerCall, AnswerParts, TokenCounts, all_warnings, finish_reason, new_id, reasoning_tokens, statistics,
+    unix_seconds,
 };
 use super::model::LoadedModel;
 use super::prepare::ReadyRequest;
@@ -19,11 +20,20 @@ pub(super) struct ResponseObject {
     model: Arc<LoadedModel>,
     prepared: ReadyRequest,
     repeated: Value,
+    /// True if the arguments of a call were not constrained.
+    pub unchecked: bool,
 }
 
 impl ResponseObject {
     pub fn new(model: Arc<LoadedModel>, prepared: ReadyRequest, repeated: Value) -> Self {
-        ResponseObject { id: new_id("resp"), created: unix_seconds(), model, prepared, repeated }
+        ResponseObject {
+            id: new_id("resp"),
+            created: unix_seconds(),
+            model,
+            prepared,
+            repeated,
+            unchecked: false,
+        }
     }
 
     /// Returns the object with this status and these items.
@@ -59,8 +69,9 @@ impl ResponseObject {
     }
 
     /// Returns the items of a whole answer.
-    pub fn items(&self, format: &ReplyFormat, output: &Output) -> Vec<Value> {
+    pub fn items(&mut self, format: &ReplyFormat, output: &Output) -> Vec<Value> {
         let parts = AnswerParts::of(format, &output.text);
+        self.unchecked = parts.is_unchecked();
         let mut items = Vec::new();
         if !parts.reasoning.is_empty() {
             items.push(reasoning_item(&new_id("rs"), &parts.reasoning));
@@ -90,7 +101,8 @@ impl ResponseObject {
             "total_tokens": counts.prompt + counts.output,
         });
         let ReadyRequest { warnings, compile_seconds, seed, .. } = &self.prepared;
-        object["ffwd"] = statistics(&[output], warnings, *compile_seconds, *seed);
+        let warnings = all_warnings(warnings, self.unchecked);
+        object["ffwd"] = statistics(&[output], &warnings, *compile_seconds, *seed);
         object
     }
 }

@@ -58,7 +58,7 @@ async fn answer(app: Arc<App>, body: Body) -> ApiResult<Response<Body>> {
     let (model, mut prepared) = app.prepare(generation, stream, deadline).await?;
     let running = Running::start(&model, &mut prepared, deadline)?;
     let format = prepared.reply.clone();
-    let object = ResponseObject::new(model, prepared, repeated);
+    let mut object = ResponseObject::new(model, prepared, repeated);
     if stream {
         return stream::respond(app, running, &format, 1, ItemWriter::new(object)).await;
     }
@@ -67,7 +67,8 @@ async fn answer(app: Arc<App>, body: Body) -> ApiResult<Response<Body>> {
     let Some(output) = outputs.first() else {
         return Err(Box::new(ApiError::field("", "there is no answer")));
     };
-    Ok(json_response(&object.finished(&object.items(&format, output), output)))
+    let items = object.items(&format, output);
+    Ok(json_response(&object.finished(&items, output)))
 }
 
 /// Reads the body.
