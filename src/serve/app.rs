@@ -130,6 +130,8 @@ impl App {
             prepare(&of, request, events)
         });
         let prepared = timeout_at(deadline, work).await.map_err(|_| timed_out())??;
+        let arrival = deadline - self.options.timeout;
+        self.metrics.admission(arrival.elapsed().as_secs_f64());
         Ok((model, prepared))
     }
 }

@@ -17,6 +17,7 @@ pub(super) struct Metrics {
     /// Requests by endpoint and status.
     requests: Mutex<BTreeMap<(&'static str, u16), u64>>,
     durations: Mutex<Histogram>,
+    admissions: Mutex<Histogram>,
     outputs: Mutex<OutputTotals>,
     /// Requests that have arrived and not been answered.
     pub in_flight: AtomicU64,
@@ -43,6 +44,16 @@ struct OutputTotals {
     accepted: BySource,
 }
 
+impl Histogram {
+    fn add(&mut self, seconds: f64) {
+        self.count += 1;
+        self.sum += seconds;
+        for (count, bound) in self.counts.iter_mut().zip(BOUNDS) {
+            *count += u64::from(seconds <= bound);
+        }
+    }
+}
+
 fn locked<T>(value: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     value.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -51,12 +62,12 @@ impl Metrics {
     /// Counts an answered request.
     pub fn request(&self, endpoint: &'static str, status: u16, seconds: f64) {
         *locked(&self.requests).entry((endpoint, status)).or_default() += 1;
-        let mut durations = locked(&self.durations);
-        durations.count += 1;
-        durations.sum += seconds;
-        for (count, bound) in durations.counts.iter_mut().zip(BOUNDS) {
-            *count += u64::from(seconds <= bound);
-        }
+        locked(&self.durations).add(seconds);
+    }
+
+    /// Counts a request that is ready for the batch after this time.
+    pub fn admission(&self, seconds: f64) {
+        locked(&self.admissions).add(seconds);
     }
 
     /// Counts a finished output.
@@ -80,18 +91,10 @@ impl Metrics {
         for ((endpoint, status), count) in &*locked(&self.requests) {
             page.line(&format!("ffwd_requests_total{{endpoint=\"{endpoint}\",status=\"{status}\"}}"), count);
         }
-        page.head(
-            "ffwd_request_seconds",
-            "histogram",
-            "Time to the end of the answer, or to its first event.",
-        );
-        let durations = locked(&self.durations);
-        for (bound, count) in BOUNDS.iter().zip(durations.counts) {
-            page.line(&format!("ffwd_request_seconds_bucket{{le=\"{bound}\"}}"), count);
-        }
-        page.line("ffwd_request_seconds_bucket{le=\"+Inf\"}", durations.count);
-        page.line("ffwd_request_seconds_sum", durations.sum);
-        page.line("ffwd_request_seconds_count", durations.count);
+        let what = "Time to the end of the answer, or to its first event.";
+        page.histogram("ffwd_request_seconds", what, &locked(&self.durations));
+        let what = "Time until a request is read, compiled and ready for the batch.";
+        page.histogram("ffwd_admission_seconds", what, &locked(&self.admissions));
         page.gauge(
             "ffwd_requests_in_flight",
             "Requests without an answer yet.",
@@ -165,6 +168,16 @@ impl Page {
 
     fn line(&mut self, name: &str, value: impl std::fmt::Display) {
         let _ = writeln!(self.0, "{name} {value}");
+    }
+
+    fn histogram(&mut self, name: &str, what: &str, histogram: &Histogram) {
+        self.head(name, "histogram", what);
+        for (bound, count) in BOUNDS.iter().zip(histogram.counts) {
+            self.line(&format!("{name}_bucket{{le=\"{bound}\"}}"), count);
+        }
+        self.line(&format!("{name}_bucket{{le=\"+Inf\"}}"), histogram.count);
+        self.line(&format!("{name}_sum"), histogram.sum);
+        self.line(&format!("{name}_count"), histogram.count);
     }
 
     fn gauge(&mut self, name: &str, what: &str, value: u64) {

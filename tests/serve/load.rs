@@ -124,6 +124,9 @@ fn nothing_is_lost_under_load() {
         let at = |percent: usize| times[(times.len() - 1) * percent / 100];
         println!("{requests} requests in {:.1?}, {CLIENTS} at once", start.elapsed());
         println!("answers: median {:.1?}, p90 {:.1?}, p99 {:.1?}", at(50), at(90), at(99));
+        let quick = metric(address, "ffwd_admission_seconds_bucket{le=\"0.05\"}");
+        let all = metric(address, "ffwd_admission_seconds_count");
+        println!("admitted within 50 ms: {quick} of {all}");
         println!("memory in MiB, each tenth: {:?}", memory.into_inner().unwrap());
     }
     server.stop();
