@@ -21,6 +21,11 @@ impl LocalState {
         LocalState { register: COUNTING, n: 0, ..self }
     }
 
+    /// Returns true if the register counts characters without bounding them.
+    pub fn counts_chars(self) -> bool {
+        self.register == COUNTING
+    }
+
     /// Returns true if no register can stop a thread before its state does.
     pub fn is_unbounded(self) -> bool {
         self.register == 0 || self.register == COUNTING

@@ -16,10 +16,10 @@
 //! The mask of each state by itself: it searches as many automata as there are sets of patterns.
 
 use super::cache::MaskCache;
-use super::exits::below;
+use super::exits::{ExitToken, below};
 use super::memo::LocalMask;
 use super::token_mask::tokens_of;
-use super::trie_walk::{ByteFilter, WalkResult};
+use super::trie_walk::{ByteFilter, WalkOptions, WalkResult};
 use super::union::Union;
 use crate::machine::{LocalState, StackMachine, TRIED, Thread, UNKNOWN_STACK};
 use crate::vocab::{Slice, SliceKind, TokenId, byte_group};
@@ -73,8 +73,9 @@ impl MaskCache {
         let need = ByteFilter { groups, reach: u32::MAX };
         let mut found = WalkResult::default();
         let thread = [Thread { local, stack: UNKNOWN_STACK }];
-        self.walker.walk(machine, slice.residue(), &thread, (need, None), &mut found);
-        let exits = found.exits.iter().flat_map(|e| below(slice.residue(), e.0)).collect();
+        let options = WalkOptions { need, ..WalkOptions::ALL };
+        self.walker.walk(machine, slice.residue(), &thread, options, &mut found);
+        let exits: Vec<ExitToken> = found.exits.iter().flat_map(|e| below(slice.residue(), e.0)).collect();
         let mask = self.local_mask(None, found.tokens.iter().map(|t| t.0), exits);
         self.own.heap += mask.bytes();
         self.own.outside.insert(local.state, mask.clone());

@@ -12,18 +12,18 @@ use std::sync::{Arc, Mutex};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::class_loops::{LoopThresholds, loop_mask};
-use super::exits::{ExitSet, ExitToken, below, set_key};
+use super::exits::{ExitSet, ExitToken, Exits, below, exits_at, set_key};
 use super::memo::{BaseMasks, CountedMask, ExitId, LocalMask, MaskTables, SlicePart};
 use super::similar_states::RecentStates;
 use super::slice_search::ByteRuns;
 use super::token_mask::Mask;
-use super::trie_walk::{ByteFilter, WalkResult, Walker};
+use super::trie_walk::{ByteFilter, WalkOptions, WalkResult, Walker};
 use super::union::{DENSE_FROM, Sorter, Union, empty_row, set_all};
 use crate::machine::{
     Automaton, ConfigId, LocalState, Machine, ROOT_STACK, StackId, StackMachine, StepResult, TRIED, Thread,
     UNKNOWN_STACK,
 };
-use crate::vocab::{TokenId, Vocabulary};
+use crate::vocab::{TokenId, Trie, Vocabulary};
 
 /// The masks of one grammar over one vocabulary.
 pub struct MaskCache {
@@ -55,6 +55,9 @@ const MAX_FULL_BYTES: usize = 64 << 20;
 pub(super) const SWEEP_AFTER_PAIRS: usize = if cfg!(test) { 32 } else { 128 };
 /// Number of exits walked for one mask from which on the sweep is used.
 const SWEEP_AFTER_EXITS: usize = 200_000;
+/// Up to this number of exits, those that pass a return are merged with those found after it. More
+/// would be copied at each return, and each path would have sets of its own.
+const MERGE_UP_TO: usize = if cfg!(test) { 20 } else { 1_000 };
 /// Maximum number of tokens that [`MaskCache::pattern_text_mask`] tries one by one.
 const MAX_TRIED_TOKENS: usize = 8_000;
 
@@ -208,7 +211,7 @@ impl MaskCache {
                 let ret = machine.local.after_unique_name(frame.ret);
                 let next = self.after_return(machine, ret, exits);
                 self.add(&mut union, &next);
-                todo.extend(next.exits.map(|e| (e, frame.parent)));
+                todo.extend(next.further(exits).map(|e| (e, frame.parent)));
             }
         }
         while let Some((exits, stack)) = todo.pop() {
@@ -228,7 +231,9 @@ impl MaskCache {
                     walked += self.exit_set(exits).entries.len();
                 }
                 self.add(&mut union, &next);
-                todo.extend(group.iter().filter_map(|frame| next.exits.map(|e| (e, frame.parent))));
+                for frame in group {
+                    todo.extend(next.further(exits).map(|e| (e, frame.parent)));
+                }
             }
         }
         union.finish(self.vocab.len(), &mut self.sorter)
@@ -278,21 +283,22 @@ impl MaskCache {
         &layers.exits[id as usize / 2]
     }
 
-    pub(super) fn intern_exits(&mut self, entries: Vec<ExitToken>) -> Option<ExitId> {
-        if entries.is_empty() {
+    pub(super) fn intern_exits(&mut self, exits: impl Into<Exits>) -> Option<ExitId> {
+        let exits = exits.into();
+        if exits.tokens.is_empty() && exits.wide.is_empty() {
             return None;
         }
-        let mut key = set_key(&entries);
+        let mut key = set_key(&exits);
         loop {
             let known = self.shared.layers.exit_index.get(&key);
             match known.or_else(|| self.own.exit_index.get(&key)) {
-                Some(&id) if self.exit_set(id).has_same_exits(&entries) => return Some(id),
+                Some(&id) if self.exit_set(id).has_same_exits(&exits) => return Some(id),
                 Some(_) => key = key.wrapping_add(1),
                 None => break,
             }
         }
         let id = self.own.exits.len() as ExitId * 2 + 1;
-        let tails = ExitSet::new(&self.vocab, entries.into());
+        let tails = ExitSet::new(&self.vocab, exits);
         self.own.exit_index.insert(key, id);
         self.own.heap += tails.bytes();
         self.own.exits.push(Arc::new(tails));
@@ -359,7 +365,7 @@ impl MaskCache {
                 }
                 let walked = self.walk(machine, thread.local, thread.stack);
                 let base = self.accepted_row(&walked, u32::MAX);
-                let exits = walked.exits.iter().map(|e| e.0).collect();
+                let exits = Exits { tokens: walked.exits.iter().map(|e| e.0).collect(), wide: walked.wide };
                 self.local_mask(base, walked.tokens.iter().map(|t| t.0), exits)
             }
         };
@@ -377,11 +383,11 @@ impl MaskCache {
         }
         let vocab = self.vocab.clone();
         let (row, found) = loop_mask(machine, &vocab, &mut self.walker, thread, LoopThresholds::USUAL)?;
-        let exits = found.exits.iter().flat_map(|e| below(vocab.trie(), e.0)).collect();
+        let exits = exits_at(&vocab, (vocab.trie(), 0), &found.exits, &found.tokens);
         let mut row: Arc<[u32]> = row.into();
         set_all(&mut row, found.tokens.iter().map(|t| t.0));
         let exits = self.intern_exits(exits);
-        Some(LocalMask { base: Some(row), tokens: Arc::from([]), exits })
+        Some(LocalMask { base: Some(row), exits, ..LocalMask::default() })
     }
 
     /// Returns the mask of a state from the mask of one that differs in a few first bytes.
@@ -402,32 +408,34 @@ impl MaskCache {
             let top = trie.first(byte);
             if top != 0 {
                 trie.tokens_below(top).iter().for_each(|&t| dense[t as usize / 32] &= !(1 << (t % 32)));
-                self.walker.walk_from(machine, trie, top, &[thread], ByteFilter::NOTHING, &mut found);
+                self.walker.walk_from(machine, trie, top, &[thread], WalkOptions::ALL, &mut found);
             }
         }
         found.tokens.iter().for_each(|&(t, _)| dense[t as usize / 32] |= 1 << (t % 32));
-        let mut exits: Vec<ExitToken> = found.exits.iter().flat_map(|e| below(trie, e.0)).collect();
+        let mut exits = exits_at(&vocab, (trie, 0), &found.exits, &found.tokens);
         if let Some(known) = near.exits {
-            let same = |tail: &&ExitToken| !bytes.contains(&vocab.token_bytes(tail.token)[0]);
-            exits.extend(self.exit_set(known).entries.iter().filter(same));
+            let known = self.exit_set(known);
+            let same = |token: TokenId| !bytes.contains(&vocab.token_bytes(token)[0]);
+            exits.tokens.extend(known.entries.iter().filter(|tail| same(tail.token)));
+            exits.wide.extend(known.wide.iter().filter(|&&node| same(trie.tokens_below(node)[0])));
         }
         let exits = self.intern_exits(exits);
-        LocalMask { base: Some(dense.into()), tokens: Arc::from([]), exits }
+        LocalMask { base: Some(dense.into()), exits, ..LocalMask::default() }
     }
 
     pub(super) fn local_mask(
         &mut self,
         mut base: Option<Arc<[u32]>>,
         tokens: impl ExactSizeIterator<Item = TokenId>,
-        exits: Vec<ExitToken>,
+        exits: impl Into<Exits>,
     ) -> LocalMask {
         let exits = self.intern_exits(exits);
         if tokens.len() < DENSE_FROM {
-            return LocalMask { base, tokens: tokens.collect(), exits };
+            return LocalMask { base, tokens: tokens.collect(), exits, passes: false };
         }
         let mut dense = base.take().unwrap_or_else(|| empty_row(self.vocab.len()));
         set_all(&mut dense, tokens);
-        LocalMask { base: Some(dense), tokens: Arc::from([]), exits }
+        LocalMask { base: Some(dense), exits, ..LocalMask::default() }
     }
 
     /// Walks the trie from a local state on a stack, or only the residue of the slice that fits.
@@ -448,13 +456,8 @@ impl MaskCache {
         } else {
             false
         };
-        let mut found = WalkResult::default();
-        let start = [Thread { local, stack }];
-        self.walker.walk(machine, trie, &start, (need, spaced.then_some(b' ')), &mut found);
-        walked.tokens.append(&mut found.tokens);
-        for (node, n) in found.exits {
-            walked.exits.extend(below(trie, node).map(|t| (t, n)));
-        }
+        let options = WalkOptions { need, skip: spaced.then_some(b' '), ..walk_options(machine, local) };
+        self.walk_trie(machine, (trie, 0), Thread { local, stack }, options, &mut walked);
         self.rejected = None;
         walked
     }
@@ -485,14 +488,33 @@ impl MaskCache {
         self.take_slice(machine, vocab, (blank, after), &contained, walked);
         walked.tokens.extend(vocab.trie().tokens_at(blank).iter().map(|&t| (t, after.n)));
         let (trie, need) = (vocab.slices()[contained.slice].residue(), contained.need);
-        let mut found = WalkResult::default();
-        self.walker.walk(machine, trie, &[Thread { local: after, stack }], (need, None), &mut found);
-        walked.tokens.append(&mut found.tokens);
-        for (node, n) in found.exits {
-            let tails = below(trie, node).map(|t| ExitToken { offset: t.offset + 1, ..t });
-            walked.exits.extend(tails.map(|t| (t, n)));
-        }
+        let options = WalkOptions { need, ..walk_options(machine, local) };
+        self.walk_trie(machine, (trie, 1), Thread { local: after, stack }, options, walked);
         true
+    }
+
+    /// Walks a trie of tokens without their first `before` bytes.
+    fn walk_trie(
+        &mut self,
+        machine: &mut StackMachine,
+        (trie, before): (&Trie, u16),
+        start: Thread,
+        options: WalkOptions,
+        walked: &mut CountedMask,
+    ) {
+        let mut found = WalkResult::default();
+        self.walker.walk(machine, trie, &[start], options, &mut found);
+        if options.only_legality {
+            let exits = exits_at(&self.vocab, (trie, before), &found.exits, &found.tokens);
+            walked.exits.extend(exits.tokens.into_iter().map(|tail| (tail, 0)));
+            walked.wide.extend(exits.wide);
+        } else {
+            for (node, n) in found.exits {
+                let tails = below(trie, node).map(|t| ExitToken { offset: t.offset + before, ..t });
+                walked.exits.extend(tails.map(|t| (t, n)));
+            }
+        }
+        walked.tokens.append(&mut found.tokens);
     }
 
     /// Returns the mask of text with a bounded length: the unbounded mask, with tokens and exits
@@ -506,7 +528,8 @@ impl MaskCache {
     ) -> LocalMask {
         let text = self.text(machine, local.state);
         let base = self.accepted_row(&text, max);
-        let exits = text.exits.iter().filter(|e| (min..=max).contains(&e.1)).map(|e| e.0).collect();
+        let exits: Vec<ExitToken> =
+            text.exits.iter().filter(|e| (min..=max).contains(&e.1)).map(|e| e.0).collect();
         let tokens: Vec<TokenId> = text.tokens.iter().filter(|t| t.1 <= max).map(|t| t.0).collect();
         self.local_mask(base, tokens.into_iter(), exits)
     }
@@ -531,7 +554,7 @@ impl MaskCache {
             let fits = bytes.iter().try_fold(local, |l, &b| machine.local.step(l, b, TRIED)).is_some();
             tokens.extend(fits.then_some(token));
         }
-        let exits = text.exits.iter().filter(|e| e.1 <= rest).map(|e| e.0).collect();
+        let exits: Vec<ExitToken> = text.exits.iter().filter(|e| e.1 <= rest).map(|e| e.0).collect();
         Some(self.local_mask(base, tokens.into_iter(), exits))
     }
 
@@ -562,20 +585,41 @@ impl MaskCache {
         let mut reached = StepResult::default();
         machine.closure_from(ret, UNKNOWN_STACK, TRIED, &mut reached);
         let tails = self.exit_set(exits).clone();
+        let vocab = self.vocab.clone();
         let mut found = WalkResult::default();
-        self.walker.walk(machine, &tails.trie, &reached.threads, (ByteFilter::NOTHING, None), &mut found);
-        let mut further: Vec<ExitToken> = found.exits.iter().flat_map(|e| tails.below(e.0)).collect();
-        if reached.exit.is_some() {
-            further.extend_from_slice(&tails.entries);
+        self.walker.walk(machine, &tails.trie, &reached.threads, WalkOptions::LEGALITY, &mut found);
+        let mut in_wide = WalkResult::default();
+        for &node in &tails.wide {
+            self.walker.walk_below(machine, vocab.trie(), node, &reached.threads, &mut in_wide);
+        }
+        let mut further = exits_at(&vocab, (vocab.trie(), 0), &in_wide.exits, &in_wide.tokens);
+        further.tokens.extend(found.exits.iter().flat_map(|e| tails.below(e.0)));
+        let mut tokens = in_wide.tokens;
+        tokens.extend(found.tokens.iter().map(|t| (tails.entries[t.0 as usize].token, 0)));
+        let ends = reached.exit.is_some();
+        let nothing_new = further.tokens.is_empty() && further.wide.is_empty();
+        let apart = !tails.wide.is_empty() || tails.entries.len() > MERGE_UP_TO;
+        if ends && !nothing_new && !apart {
+            further.tokens.extend_from_slice(&tails.entries);
         }
         // A token that left at several offsets may leave again at one. Without this, exits would
         // multiply.
-        further.sort_unstable();
-        further.dedup();
-        let tokens = found.tokens.iter().map(|t| tails.entries[t.0 as usize].token);
-        let mask = self.local_mask(None, tokens, further);
+        further.tokens.sort_unstable();
+        further.tokens.dedup();
+        let mut mask = self.local_mask(None, tokens.iter().map(|t| t.0), further);
+        if ends && nothing_new {
+            mask.exits = Some(exits);
+        }
+        mask.passes = ends && !nothing_new && apart;
         self.own.heap += mask.bytes();
         self.own.next.insert(key, mask.clone());
         mask
     }
+}
+
+/// Returns what a walk from a local state must report. Inside strings, some exits are removed later,
+/// by the names or the numbers of characters before them.
+fn walk_options(machine: &StackMachine, local: LocalState) -> WalkOptions {
+    let filtered = local.counts_chars() || machine.local.automaton.is_text_state(local.state);
+    if filtered { WalkOptions::ALL } else { WalkOptions::LEGALITY }
 }

@@ -23,7 +23,7 @@
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-use super::trie_walk::{ByteFilter, WalkResult, Walker};
+use super::trie_walk::{WalkOptions, WalkResult, Walker};
 use crate::byte_set::ByteSet;
 use crate::machine::{Automaton, LocalState, StackId, StackMachine, Thread};
 use crate::vocab::{ByteGroups, ClassSet, Classes, TrieNode, Vocabulary, byte_set, each_class, has_plain};
@@ -120,7 +120,7 @@ pub(super) fn loop_mask(
     }
     while let Some(byte) = others.pop() {
         if trie.first(byte) != 0 {
-            walker.walk_from(machine, trie, trie.first(byte), &[thread], ByteFilter::NOTHING, &mut found);
+            walker.walk_from(machine, trie, trie.first(byte), &[thread], WalkOptions::ALL, &mut found);
         }
     }
     Some((row, found))
@@ -330,7 +330,7 @@ impl Skim<'_> {
             if kept.out.has(trie.byte(p)) || !self.machine.local.automaton.stays_in_rule(to, self.stack) {
                 let local = LocalState { state: level.state, register: 0, n: 0 };
                 let thread = Thread { local, stack: self.stack };
-                self.walker.walk_from(self.machine, trie, p, &[thread], ByteFilter::NOTHING, self.found);
+                self.walker.walk_from(self.machine, trie, p, &[thread], WalkOptions::ALL, self.found);
                 continue;
             }
             if trie.depth(p) > longest {

@@ -4,6 +4,12 @@
 //! after the quote are only a few dozen different strings. So these rests are merged into a trie of
 //! their own. To find what may follow in a context, a walk visits a few nodes in one small array
 //! instead of many subtrees of the vocabulary.
+//!
+//! Where blanks may end a rule, one node has half of the vocabulary below it. Such a *wide exit* is
+//! kept as the node, and the walk of what follows visits the subtree of the vocabulary itself.
+//!
+//! An exit of a token that is legal anyway adds nothing. Where exits are many, those of tokens that
+//! stay inside the rule are left out.
 
 use crate::vocab::{TokenId, Trie, TrieNode, Vocabulary};
 
@@ -12,6 +18,21 @@ use crate::vocab::{TokenId, Trie, TrieNode, Vocabulary};
 pub(super) struct ExitToken {
     pub token: TokenId,
     pub offset: u16,
+}
+
+/// Exits, before they are interned.
+#[derive(Debug, Default)]
+pub(super) struct Exits {
+    /// Tokens that leave, one by one.
+    pub tokens: Vec<ExitToken>,
+    /// Nodes of the trie of the vocabulary: every token at and below one leaves there.
+    pub wide: Vec<TrieNode>,
+}
+
+impl From<Vec<ExitToken>> for Exits {
+    fn from(tokens: Vec<ExitToken>) -> Self {
+        Exits { tokens, wide: Vec::new() }
+    }
 }
 
 /// A set of exits.
@@ -23,43 +44,95 @@ pub(super) struct ExitSet {
     pub ending: Vec<TokenId>,
     /// The rests of the other tokens; the ids are indices into `entries`.
     pub trie: Trie,
+    /// Wide exits, as nodes of the trie of the vocabulary. The tokens at these nodes are also in
+    /// `entries`.
+    pub wide: Box<[TrieNode]>,
 }
 
 impl ExitSet {
     /// Returns the bytes held.
     pub(super) fn bytes(&self) -> usize {
-        size_of::<ExitSet>() + size_of_val(&*self.entries) + self.ending.capacity() * 4 + self.trie.bytes()
+        let lists = size_of_val(&*self.entries) + size_of_val(&*self.wide) + self.ending.capacity() * 4;
+        size_of::<ExitSet>() + lists + self.trie.bytes()
     }
 
-    pub(super) fn new(vocab: &Vocabulary, entries: Box<[ExitToken]>) -> Self {
+    pub(super) fn new(vocab: &Vocabulary, exits: Exits) -> Self {
+        let entries: Box<[ExitToken]> = exits.tokens.into();
         let rest = |t: &ExitToken| &vocab.token_bytes(t.token)[t.offset as usize..];
         let ending = entries.iter().filter(|t| rest(t).is_empty()).map(|t| t.token).collect();
         let trie = Trie::new(entries.iter().enumerate().map(|(i, t)| (rest(t), i as u32)));
-        ExitSet { entries, ending, trie }
+        ExitSet { entries, ending, trie, wide: exits.wide.into() }
     }
 }
 
 /// Returns a hash of a set of exits without repetitions. It is a sum, so it does not depend on
 /// their order and nothing needs to be sorted.
-pub(super) fn set_key(entries: &[ExitToken]) -> u64 {
-    entries.iter().fold(entries.len() as u64, |sum, tail| {
-        let x = (u64::from(tail.token) << 16 | u64::from(tail.offset)) + 1;
+pub(super) fn set_key(exits: &Exits) -> u64 {
+    let mixed = |x: u64| {
         let product = u128::from(x).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835);
-        sum.wrapping_add((product >> 64) as u64 ^ product as u64)
-    })
+        (product >> 64) as u64 ^ product as u64
+    };
+    let tokens = exits.tokens.iter().map(|tail| (u64::from(tail.token) << 16 | u64::from(tail.offset)) + 1);
+    let wide = exits.wide.iter().map(|&node| u64::from(node) << 16 | 1 << 63);
+    let count = (exits.tokens.len() + exits.wide.len()) as u64;
+    tokens.chain(wide).fold(count, |sum, x| sum.wrapping_add(mixed(x)))
 }
 
 impl ExitSet {
     /// Returns true if this is the same set of exits.
-    pub(super) fn has_same_exits(&self, entries: &[ExitToken]) -> bool {
-        let sorted = |entries: &[ExitToken]| {
-            let mut entries = entries.to_vec();
-            entries.sort_unstable();
-            entries
-        };
-        let same_size = self.entries.len() == entries.len();
-        same_size && (*self.entries == *entries || sorted(&self.entries) == sorted(entries))
+    pub(super) fn has_same_exits(&self, exits: &Exits) -> bool {
+        fn same<T: Ord + Clone>(a: &[T], b: &[T]) -> bool {
+            let sorted = |list: &[T]| {
+                let mut list = list.to_vec();
+                list.sort_unstable();
+                list
+            };
+            a.len() == b.len() && (a == b || sorted(a) == sorted(b))
+        }
+        same(&self.entries, &exits.tokens) && same(&self.wide, &exits.wide)
     }
+}
+
+/// Number of tokens above which exits are filtered, and kept as nodes where many are left.
+const FILTER_FROM: usize = if cfg!(test) { 20 } else { 2_000 };
+/// Number of tokens that leave at one node from which on the exit is wide.
+const WIDE_FROM: usize = if cfg!(test) { 10 } else { 500 };
+
+/// Returns the exits at some nodes of a trie whose ids are tokens, without their first `before`
+/// bytes. `legal` are the tokens that stay inside the rule: where exits are many, theirs are left
+/// out.
+pub(super) fn exits_at(
+    vocab: &Vocabulary,
+    (trie, before): (&Trie, u16),
+    nodes: &[(TrieNode, u32)],
+    legal: &[(TokenId, u32)],
+) -> Exits {
+    let shifted = |tail: ExitToken| ExitToken { offset: tail.offset + before, ..tail };
+    let mut exits = Exits::default();
+    if nodes.iter().map(|node| trie.tokens_below(node.0).len()).sum::<usize>() <= FILTER_FROM {
+        exits.tokens.extend(nodes.iter().flat_map(|node| below(trie, node.0)).map(shifted));
+        return exits;
+    }
+    let mut row = vec![0u32; vocab.len().div_ceil(32)];
+    legal.iter().for_each(|&(t, _)| row[t as usize / 32] |= 1 << (t % 32));
+    let leaves = |tail: &ExitToken| row[tail.token as usize / 32] >> (tail.token % 32) & 1 == 0;
+    for &(node, _) in nodes {
+        let from = exits.tokens.len();
+        let tails = || below(trie, node).filter(leaves).map(shifted);
+        exits.tokens.extend(tails().take(WIDE_FROM));
+        if exits.tokens.len() - from < WIDE_FROM {
+            continue;
+        }
+        exits.tokens.truncate(from);
+        let at = trie.tokens_at(node).len();
+        exits.tokens.extend(below(trie, node).take(at).filter(leaves).map(shifted));
+        let depth = trie.depth(node) + before as usize;
+        let path = trie.tokens_below(node).first().map(|&token| &vocab.token_bytes(token)[..depth]);
+        exits.wide.extend(path.and_then(|path| vocab.trie().find(path)));
+    }
+    exits.wide.sort_unstable();
+    exits.wide.dedup();
+    exits
 }
 
 /// Returns the exits of the tokens at and below `node` of a trie whose ids are tokens.

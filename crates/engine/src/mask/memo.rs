@@ -11,7 +11,7 @@ use super::exits::{ExitSet, ExitToken};
 use super::state_fits::SliceFit;
 use super::token_mask::alone;
 use crate::machine::LocalState;
-use crate::vocab::{ClassSet, TokenId};
+use crate::vocab::{ClassSet, TokenId, TrieNode};
 
 /// Index of an interned set of exits: even ones belong to the base, odd ones to the grammar.
 pub(super) type ExitId = u32;
@@ -22,6 +22,9 @@ pub(super) struct LocalMask {
     pub(super) base: Option<Arc<[u32]>>,
     pub(super) tokens: Arc<[TokenId]>,
     pub(super) exits: Option<ExitId>,
+    /// True if the rule may end right after the return, so that the exits it was entered with also
+    /// leave it.
+    pub(super) passes: bool,
 }
 
 /// The tokens and exits of a state without a bounded register, with character counts. The mask for
@@ -36,6 +39,8 @@ pub(super) struct CountedMask {
     pub(super) tokens: Vec<(TokenId, u32)>,
     /// Tokens that leave, with the number of characters before the exit.
     pub(super) exits: Vec<(ExitToken, u32)>,
+    /// Wide exits, where characters are not counted.
+    pub(super) wide: Vec<TrieNode>,
 }
 
 /// The tokens of a slice up to a length.
@@ -78,6 +83,11 @@ impl MaskTables {
 }
 
 impl LocalMask {
+    /// Returns the sets of exits that leave the rule, if it was entered with the set `given`.
+    pub(super) fn further(&self, given: ExitId) -> impl Iterator<Item = ExitId> {
+        self.exits.into_iter().chain(self.passes.then_some(given))
+    }
+
     /// Returns the bytes on the heap. The base row counts only if this mask alone refers to it.
     pub(super) fn bytes(&self) -> usize {
         16 + size_of_val(&*self.tokens) + self.base.as_ref().map_or(0, alone)
@@ -88,7 +98,7 @@ impl CountedMask {
     pub(super) fn bytes(&self) -> usize {
         let exits = self.exits.capacity() * size_of::<(ExitToken, u32)>();
         let lists = self.tokens.capacity() * 8
-            + self.rejected.capacity() * 4
+            + (self.rejected.capacity() + self.wide.capacity()) * 4
             + self.slices.capacity() * size_of::<SlicePart>();
         size_of::<CountedMask>() + exits + lists
     }

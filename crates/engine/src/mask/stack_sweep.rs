@@ -25,7 +25,7 @@ use std::collections::BTreeMap;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::cache::MaskCache;
-use super::exits::ExitToken;
+use super::exits::Exits;
 use super::memo::{ExitId, LocalMask};
 use super::token_mask::Mask;
 use super::union::Union;
@@ -82,8 +82,7 @@ impl MaskCache {
                 if added.insert((ret, exits)) {
                     self.add_legal(&next, &mut legal);
                 }
-                let Some(further) = next.exits else { continue };
-                for frame in group {
+                for (frame, further) in group.iter().flat_map(|f| next.further(exits).map(move |e| (f, e))) {
                     let sets = at.entry(frame.parent).or_default();
                     if sets.last() != Some(&further) {
                         sets.push(further);
@@ -96,15 +95,19 @@ impl MaskCache {
 
     /// Merges sets of exits into one, without the tokens that are legal already.
     fn merge_exits(&mut self, sets: &[ExitId], legal: &Legal) -> Option<ExitId> {
-        let mut entries: Vec<ExitToken> = Vec::new();
+        let mut all = Exits::default();
         for &id in sets {
-            entries.extend(self.exit_set(id).entries.iter().filter(|tail| !legal.has(tail.token)));
+            let set = self.exit_set(id);
+            all.tokens.extend(set.entries.iter().filter(|tail| !legal.has(tail.token)));
+            all.wide.extend_from_slice(&set.wide);
         }
         if sets.len() > 1 {
-            entries.sort_unstable();
-            entries.dedup();
+            all.tokens.sort_unstable();
+            all.tokens.dedup();
+            all.wide.sort_unstable();
+            all.wide.dedup();
         }
-        self.intern_exits(entries)
+        self.intern_exits(all)
     }
 
     fn add_legal(&self, mask: &LocalMask, legal: &mut Legal) {

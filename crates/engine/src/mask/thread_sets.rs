@@ -7,10 +7,13 @@
 //! remembered. Bytes of one class do the same to each thread, so the closure after the step is
 //! remembered, too.
 //!
+//! A set may loop: after every byte of some groups it is the same set again, as inside a name. All
+//! tokens of such bytes are legal there, and the walk accepts whole subtrees of them.
+//!
 //! # Cost
 //!
-//! A hash lookup for each node of the trie, and a step of all threads for each set and class of
-//! bytes. Sets of up to [`MIN_SET_SIZE`] threads are faster without.
+//! A table lookup for each node of the trie, and a step of all threads for each set and class of
+//! bytes. Small sets are faster without, unless a walk visits many nodes.
 //!
 //! # Alternatives considered
 //!
@@ -23,9 +26,12 @@ use rustc_hash::FxHashMap;
 
 use crate::byte_set::ByteSet;
 use crate::machine::{StackMachine, StepResult, TRIED, Thread};
+use crate::vocab::byte_group;
 
-/// Up to this number, threads are stepped anew at each node.
+/// Up to this number, threads are stepped anew at each node of a small walk.
 pub(super) const MIN_SET_SIZE: usize = 6;
+/// Number of trie nodes below the visits of a set from which on its loops are computed.
+const LOOPS_AFTER_NODES: u32 = if cfg!(test) { 4 } else { 4_000 };
 /// Maximum number of bytes held during a walk. Beyond it, sets are stepped anew at each node.
 const MAX_BYTES: usize = 64 << 20;
 /// Maximum number of bytes held between walks.
@@ -45,21 +51,36 @@ pub(super) struct Step {
     pub exit: Option<u32>,
 }
 
+impl Step {
+    /// Nothing is left.
+    const DEAD: Step = Step { to: None, ended: false, exit: None };
+}
+
 #[derive(Debug)]
 struct ThreadSet {
     threads: Arc<[Thread]>,
     /// The bytes that some thread accepts.
     live: ByteSet,
+    /// Number of trie nodes below the visits so far.
+    nodes: u32,
+    /// The groups (see [`byte_group`]) all of whose bytes lead back to this set.
+    loops: Option<u16>,
 }
+
+/// In place of the index of a step.
+const NOT_MADE: u32 = u32::MAX;
 
 /// All sets met so far.
 #[derive(Debug)]
 pub(super) struct ThreadSets {
     list: Vec<ThreadSet>,
     index: FxHashMap<Arc<[Thread]>, ThreadSetId>,
-    steps: FxHashMap<(ThreadSetId, u8), Step>,
+    /// The steps met so far. The first one leads nowhere.
+    steps: Vec<Step>,
+    /// For each set and byte the index of its step, or [`NOT_MADE`].
+    rows: Vec<u32>,
     /// Steps by the threads right after the byte, before they enter and leave rules.
-    entered: FxHashMap<Box<[Thread]>, Step>,
+    entered: FxHashMap<Box<[Thread]>, u32>,
     bytes: usize,
     /// Maximum number of bytes held during a walk.
     room: usize,
@@ -79,7 +100,8 @@ impl ThreadSets {
         ThreadSets {
             list: Vec::new(),
             index: FxHashMap::default(),
-            steps: FxHashMap::default(),
+            steps: vec![Step::DEAD],
+            rows: Vec::new(),
             entered: FxHashMap::default(),
             bytes: 0,
             room,
@@ -95,9 +117,9 @@ impl ThreadSets {
         }
     }
 
-    /// Returns the id of a set, or `None` if it is small or there is no room.
+    /// Returns the id of a set, or `None` if there is no room.
     pub(super) fn of(&mut self, machine: &mut StackMachine, threads: &[Thread]) -> Option<ThreadSetId> {
-        (threads.len() > MIN_SET_SIZE && !self.is_full()).then(|| self.intern(machine, threads))
+        (!self.is_full()).then(|| self.intern(machine, threads))
     }
 
     /// Returns the threads of a set.
@@ -123,10 +145,34 @@ impl ThreadSets {
     /// Returns the step of a byte.
     #[inline]
     pub(super) fn step(&mut self, machine: &mut StackMachine, id: ThreadSetId, byte: u8) -> Step {
-        match self.steps.get(&(id, byte)) {
-            Some(&step) => step,
-            None => self.step_anew(machine, id, byte),
+        match self.rows[id as usize * 256 + byte as usize] {
+            NOT_MADE => self.step_anew(machine, id, byte),
+            step => self.steps[step as usize],
         }
+    }
+
+    /// Returns the groups of bytes that lead back to a set, if they are worth their cost. The set
+    /// is visited above this number of trie nodes.
+    #[inline]
+    pub(super) fn loops(&mut self, machine: &mut StackMachine, id: ThreadSetId, nodes: u32) -> u16 {
+        let set = &mut self.list[id as usize];
+        if let Some(loops) = set.loops {
+            return loops;
+        }
+        set.nodes = set.nodes.saturating_add(nodes);
+        if set.nodes < LOOPS_AFTER_NODES { 0 } else { self.find_loops(machine, id) }
+    }
+
+    fn find_loops(&mut self, machine: &mut StackMachine, id: ThreadSetId) -> u16 {
+        let mut loops = u16::MAX;
+        for byte in 0..=255 {
+            let group = byte_group(byte);
+            if loops & group != 0 && self.step(machine, id, byte).to != Some(id) {
+                loops &= !group;
+            }
+        }
+        self.list[id as usize].loops = Some(loops);
+        loops
     }
 
     fn step_anew(&mut self, machine: &mut StackMachine, id: ThreadSetId, byte: u8) -> Step {
@@ -137,21 +183,23 @@ impl ThreadSets {
             self.raw.extend(to.map(|local| Thread { local, ..*thread }));
         }
         let step = match self.entered.get(&*self.raw) {
+            _ if self.raw.is_empty() => 0,
             Some(&step) => step,
             None => {
                 let mut reached = std::mem::take(&mut self.reached);
                 machine.closure_after_step(&self.raw, TRIED, &mut reached);
                 let to = (!reached.threads.is_empty()).then(|| self.intern(machine, &reached.threads));
-                let step = Step { to, ended: reached.ended, exit: reached.exit };
+                self.steps.push(Step { to, ended: reached.ended, exit: reached.exit });
                 self.reached = reached;
-                self.bytes += size_of_val(&*self.raw) + size_of::<(Box<[Thread]>, Step)>();
+                self.bytes +=
+                    size_of_val(&*self.raw) + size_of::<(Box<[Thread]>, u32)>() + size_of::<Step>();
+                let step = self.steps.len() as u32 - 1;
                 self.entered.insert(self.raw.as_slice().into(), step);
                 step
             }
         };
-        self.bytes += size_of::<((ThreadSetId, u8), Step)>();
-        self.steps.insert((id, byte), step);
-        step
+        self.rows[id as usize * 256 + byte as usize] = step;
+        self.steps[step as usize]
     }
 
     fn intern(&mut self, machine: &mut StackMachine, threads: &[Thread]) -> ThreadSetId {
@@ -162,9 +210,12 @@ impl ThreadSets {
         threads.iter().for_each(|t| live = live.or(&machine.local.automaton.live_bytes(t.local.state)));
         let threads: Arc<[Thread]> = threads.into();
         let id = self.list.len() as ThreadSetId;
-        self.bytes +=
-            size_of_val(&*threads) + size_of::<ThreadSet>() + size_of::<(Arc<[Thread]>, ThreadSetId)>();
-        self.list.push(ThreadSet { threads: threads.clone(), live });
+        self.bytes += size_of_val(&*threads)
+            + size_of::<ThreadSet>()
+            + size_of::<(Arc<[Thread]>, ThreadSetId)>()
+            + 256 * size_of::<u32>();
+        self.rows.resize(self.rows.len() + 256, NOT_MADE);
+        self.list.push(ThreadSet { threads: threads.clone(), live, nodes: 0, loops: None });
         self.index.insert(threads, id);
         id
     }

@@ -12,8 +12,10 @@
 //! # Cost
 //!
 //! A few nanoseconds for each tested node while one thread is alive and no rule is entered or left.
+//! A walk that enters and leaves rules at many nodes goes over to interned sets of threads (see
+//! [`thread_sets`](super::thread_sets)), and then costs about the same again.
 
-use super::thread_sets::{ThreadSetId, ThreadSets};
+use super::thread_sets::{MIN_SET_SIZE, ThreadSetId, ThreadSets};
 use crate::byte_set::ByteSet;
 use crate::machine::{LocalState, ROOT_STACK, StackMachine, StepResult, TRIED, Thread};
 use crate::vocab::{TokenId, Trie, TrieNode, byte_group};
@@ -26,6 +28,25 @@ pub(super) struct WalkResult {
     pub tokens: Vec<(TokenId, u32)>,
     /// Nodes at which the rule ends.
     pub exits: Vec<(TrieNode, u32)>,
+}
+
+/// What a walk visits and reports.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct WalkOptions {
+    /// Tokens that this filter excludes may be passed over.
+    pub need: ByteFilter,
+    /// So may tokens that start with this byte.
+    pub skip: Option<u8>,
+    /// True if exits above legal tokens only may be left out, and the numbers of characters do not
+    /// matter.
+    pub only_legality: bool,
+}
+
+impl WalkOptions {
+    /// Everything is visited and reported.
+    pub const ALL: WalkOptions = WalkOptions { need: ByteFilter::NOTHING, skip: None, only_legality: false };
+    /// Everything that decides whether tokens are legal.
+    pub const LEGALITY: WalkOptions = WalkOptions { only_legality: true, ..WalkOptions::ALL };
 }
 
 /// A necessary condition of legal tokens: one of at most `reach` bytes has a byte of these groups.
@@ -57,6 +78,12 @@ struct WalkLevel {
     thread_set: ThreadSetId,
     /// The only thread. Most walks never have another and need no pool.
     one: Thread,
+    /// Groups of bytes of which all tokens below are legal.
+    loops: u16,
+    /// Index of the exit at the node above, or [`NO_EXIT`], and the number of tokens found before
+    /// that node.
+    exit: u32,
+    before: u32,
 }
 
 /// In place of a list: the children are skipped one by one.
@@ -65,6 +92,13 @@ const NO_CHILD_LIST: u32 = u32::MAX;
 const SINGLE_THREAD: usize = usize::MAX;
 /// In place of an index: the threads are an interned set.
 const THREAD_SET: usize = usize::MAX - 1;
+/// In place of an index: the rule does not end at the node.
+const NO_EXIT: u32 = u32::MAX;
+/// In place of an interned set: it is not known yet.
+const NO_SET: ThreadSetId = ThreadSetId::MAX;
+/// Number of nodes with several threads, or where a rule is entered or left, from which on a walk
+/// interns all sets of threads.
+const INTERN_AFTER_NODES: u32 = if cfg!(test) { 8 } else { 96 };
 
 /// Buffers of a walk, kept between walks.
 #[derive(Default)]
@@ -73,6 +107,9 @@ pub(super) struct Walker {
     levels: Vec<WalkLevel>,
     reached: StepResult,
     thread_sets: ThreadSets,
+    /// Nodes of this walk at which threads were stepped without an interned set.
+    stepped: u32,
+    only_legality: bool,
 }
 
 impl Walker {
@@ -82,29 +119,28 @@ impl Walker {
         Walker { thread_sets: ThreadSets::new(room), ..Walker::default() }
     }
 
-    /// Walks a whole trie, starting from `threads` at its root. Tokens that the filter excludes may
-    /// be passed over, and so may those that start with `skip`.
+    /// Walks a whole trie, starting from `threads` at its root.
     pub(super) fn walk(
         &mut self,
         machine: &mut StackMachine,
         trie: &Trie,
         threads: &[Thread],
-        (need, skip): (ByteFilter, Option<u8>),
+        options: WalkOptions,
         found: &mut WalkResult,
     ) {
-        self.begin();
-        let mut level = self.level(machine, trie, 0, threads, need.groups);
-        match skip {
+        self.begin(options);
+        let mut level = self.level(machine, trie, 0, threads, options.need.groups);
+        match options.skip {
             Some(byte) if level.fan != NO_CHILD_LIST => level.rest.remove(byte),
             Some(byte) => {
                 for child in trie.children(0).filter(|&child| trie.byte(child) != byte) {
-                    self.walk_from(machine, trie, child, threads, need, found);
+                    self.walk_from(machine, trie, child, threads, options, found);
                 }
                 return;
             }
             None => {}
         }
-        self.run(machine, trie, level, need.reach, found);
+        self.run(machine, trie, level, options.need.reach, found);
     }
 
     /// Walks the node `top` and those below it; `threads` are at its parent.
@@ -114,18 +150,34 @@ impl Walker {
         trie: &Trie,
         top: TrieNode,
         threads: &[Thread],
-        need: ByteFilter,
+        options: WalkOptions,
         found: &mut WalkResult,
     ) {
-        self.begin();
-        let level = self.level(machine, trie, 0, threads, need.groups);
+        self.begin(options);
+        let level = self.level(machine, trie, 0, threads, options.need.groups);
         let level = WalkLevel { end: trie.end(top), next: top, fan: NO_CHILD_LIST, ..level };
-        self.run(machine, trie, level, need.reach, found);
+        self.run(machine, trie, level, options.need.reach, found);
     }
 
-    fn begin(&mut self) {
+    /// Walks the nodes strictly below `top`, where `threads` are.
+    pub(super) fn walk_below(
+        &mut self,
+        machine: &mut StackMachine,
+        trie: &Trie,
+        top: TrieNode,
+        threads: &[Thread],
+        found: &mut WalkResult,
+    ) {
+        self.begin(WalkOptions::LEGALITY);
+        let level = self.level(machine, trie, top, threads, u16::MAX);
+        self.run(machine, trie, level, u32::MAX, found);
+    }
+
+    fn begin(&mut self, options: WalkOptions) {
         self.pool.clear();
         self.levels.clear();
+        self.stepped = 0;
+        self.only_legality = options.only_legality;
     }
 
     /// Returns the bytes held between walks.
@@ -156,14 +208,19 @@ impl Walker {
                 if level.from < THREAD_SET {
                     self.pool.truncate(level.from);
                 }
-                let Some(above) = self.levels.pop() else {
-                    self.thread_sets.trim();
-                    return;
-                };
+                if level.exit != NO_EXIT && self.only_legality {
+                    drop_useless_exit(trie, &level, found);
+                }
+                let Some(above) = self.levels.pop() else { break };
                 level = above;
                 continue;
             };
-            if trie.groups(p) & level.need == 0 && trie.depth(p) + trie.height(p) <= reach as usize {
+            let groups = trie.groups(p);
+            if groups & level.need == 0 && trie.depth(p) + trie.height(p) <= reach as usize {
+                continue;
+            }
+            if groups & !level.loops == 0 {
+                found.tokens.extend(trie.tokens_below(p).iter().map(|&t| (t, level.one.local.n)));
                 continue;
             }
             let byte = trie.byte(p);
@@ -179,17 +236,23 @@ impl Walker {
                     if trie.end(p) > p + 1 {
                         let below = self.level(machine, trie, p, &[Thread { local, stack }], need);
                         // A finished level need not be kept: most nodes have one child.
-                        match level.fan == NO_CHILD_LIST && level.next == level.end {
+                        match level.is_finished() {
                             true => level = below,
                             false => self.levels.push(std::mem::replace(&mut level, below)),
                         }
                     }
                     continue;
                 }
-                machine.step(&[level.one], byte, TRIED, &mut self.reached);
-            } else if level.from == THREAD_SET && !self.thread_sets.is_full() {
+                if self.interns_all() && level.thread_set == NO_SET {
+                    level.thread_set = self.thread_sets.of(machine, &[level.one]).unwrap_or(NO_SET);
+                }
+            }
+            let before = found.tokens.len() as u32;
+            let mut exit = NO_EXIT;
+            if level.thread_set != NO_SET && !self.thread_sets.is_full() {
                 let step = self.thread_sets.step(machine, level.thread_set, byte);
                 if let Some(n) = step.exit {
+                    exit = found.exits.len() as u32;
                     found.exits.push((p, n));
                 }
                 let Some(to) = step.to else {
@@ -201,16 +264,24 @@ impl Walker {
                 let n = if let [one] = self.thread_sets.threads(to) { one.local.n } else { 0 };
                 found.tokens.extend(trie.tokens_at(p).iter().map(|&t| (t, n)));
                 if trie.end(p) > p + 1 {
-                    let below = self.level_of(trie, p, to, need);
+                    let below = self.level_of(machine, trie, p, to, need);
+                    let below = WalkLevel { exit, before, ..below };
                     self.levels.push(std::mem::replace(&mut level, below));
+                } else if exit != NO_EXIT && self.only_legality {
+                    found.exits.pop();
                 }
                 continue;
-            } else if level.from == THREAD_SET {
-                machine.step(self.thread_sets.threads(level.thread_set), byte, TRIED, &mut self.reached);
-            } else {
-                machine.step(&self.pool[level.from..], byte, TRIED, &mut self.reached);
+            }
+            self.stepped += 1;
+            match level.from {
+                SINGLE_THREAD => machine.step(&[level.one], byte, TRIED, &mut self.reached),
+                THREAD_SET => {
+                    machine.step(self.thread_sets.threads(level.thread_set), byte, TRIED, &mut self.reached)
+                }
+                from => machine.step(&self.pool[from..], byte, TRIED, &mut self.reached),
             }
             if let Some(n) = self.reached.exit {
+                exit = found.exits.len() as u32;
                 found.exits.push((p, n));
             }
             if self.reached.threads.is_empty() {
@@ -224,10 +295,22 @@ impl Walker {
             if trie.end(p) > p + 1 {
                 let threads = std::mem::take(&mut self.reached.threads);
                 let below = self.level(machine, trie, p, &threads, need);
+                let below = WalkLevel { exit, before, ..below };
                 self.reached.threads = threads;
                 self.levels.push(std::mem::replace(&mut level, below));
+            } else if exit != NO_EXIT && self.only_legality {
+                found.exits.pop();
             }
         }
+        self.thread_sets.trim();
+        if self.only_legality {
+            found.exits.retain(|exit| exit.0 != USELESS);
+        }
+    }
+
+    /// Returns true if this walk interns all sets of threads.
+    fn interns_all(&self) -> bool {
+        self.stepped >= INTERN_AFTER_NODES
     }
 
     /// Returns the level of the children of `p`. The threads are at `p`; several go to the pool. Of
@@ -241,8 +324,10 @@ impl Walker {
         threads: &[Thread],
         need: u16,
     ) -> WalkLevel {
-        if let Some(bunch) = self.thread_sets.of(machine, threads) {
-            return self.level_of(trie, p, bunch, need);
+        if threads.len() > MIN_SET_SIZE || threads.len() > 1 && self.interns_all() {
+            if let Some(set) = self.thread_sets.of(machine, threads) {
+                return self.level_of(machine, trie, p, set, need);
+            }
         }
         let (fan, rest) = fan(trie, p, || {
             threads
@@ -256,17 +341,46 @@ impl Walker {
         if from != SINGLE_THREAD {
             self.pool.extend_from_slice(threads);
         }
-        WalkLevel { end: trie.end(p), next: p + 1, fan, rest, need, from, thread_set: 0, one }
+        let (end, next, thread_set) = (trie.end(p), p + 1, NO_SET);
+        WalkLevel { end, next, fan, rest, need, from, thread_set, one, loops: 0, exit: NO_EXIT, before: 0 }
     }
 
     /// Returns the level of the children of `p`, where a set of threads is.
-    fn level_of(&mut self, trie: &Trie, p: TrieNode, bunch: ThreadSetId, need: u16) -> WalkLevel {
-        let (fan, rest) = fan(trie, p, || self.thread_sets.live(bunch));
-        let (from, one) = match *self.thread_sets.threads(bunch) {
-            [one] => (SINGLE_THREAD, one),
+    fn level_of(
+        &mut self,
+        machine: &mut StackMachine,
+        trie: &Trie,
+        p: TrieNode,
+        set: ThreadSetId,
+        need: u16,
+    ) -> WalkLevel {
+        let (fan, rest) = fan(trie, p, || self.thread_sets.live(set));
+        let (from, one) = match *self.thread_sets.threads(set) {
+            [one] if machine.local.automaton.stays_in_rule(one.local.state, one.stack) => (SINGLE_THREAD, one),
+            [one] => (THREAD_SET, one),
             _ => (THREAD_SET, NOWHERE),
         };
-        WalkLevel { end: trie.end(p), next: p + 1, fan, rest, need, from, thread_set: bunch, one }
+        let (end, next) = (trie.end(p), p + 1);
+        let loops = if self.only_legality { self.thread_sets.loops(machine, set, end - p) } else { 0 };
+        WalkLevel { end, next, fan, rest, need, from, thread_set: set, one, loops, exit: NO_EXIT, before: 0 }
+    }
+}
+
+impl WalkLevel {
+    /// Returns true if nothing is left to do for the level.
+    fn is_finished(&self) -> bool {
+        self.fan == NO_CHILD_LIST && self.next == self.end && self.exit == NO_EXIT
+    }
+}
+
+/// In place of the node of an exit: all tokens below it are legal.
+const USELESS: TrieNode = 0;
+
+/// Drops the exit at the node above a finished level if all tokens at and below it are legal.
+fn drop_useless_exit(trie: &Trie, level: &WalkLevel, found: &mut WalkResult) {
+    let node = found.exits[level.exit as usize].0;
+    if found.tokens.len() - level.before as usize == trie.tokens_below(node).len() {
+        found.exits[level.exit as usize].0 = USELESS;
     }
 }
 

@@ -104,9 +104,10 @@ impl MaskCache {
             Arc::from(row)
         });
         let tokens: Vec<TokenId> = free.tokens.iter().copied().filter(|t| !stuck.contains(t)).collect();
-        let exits = match free.exits {
+        let exits: Vec<ExitToken> = match free.exits {
             Some(exits) => {
                 let tails = self.exit_set(exits).clone();
+                // Exits of text are never wide.
                 tails.entries.iter().filter(|tail| !stuck.contains(&tail.token)).copied().collect()
             }
             None => Vec::new(),
