@@ -12,13 +12,13 @@ use std::sync::{Arc, Mutex};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::class_loops::{LoopThresholds, loop_mask};
-use super::exits::{ExitSet, ExitToken, Exits, below, exits_at, set_key};
+use super::exits::{ExitSet, ExitToken, Exits, below, exits_of, set_key};
 use super::memo::{BaseMasks, CountedMask, ExitId, LocalMask, MaskTables, SlicePart};
 use super::similar_states::RecentStates;
 use super::slice_search::ByteRuns;
 use super::token_mask::Mask;
 use super::trie_walk::{ByteFilter, WalkOptions, WalkResult, Walker};
-use super::union::{DENSE_FROM, Sorter, Union, empty_row, set_all};
+use super::union::{DENSE_FROM, Sorter, Union, empty_row, set_all, with_row};
 use crate::machine::{
     Automaton, ConfigId, LocalState, Machine, ROOT_STACK, StackId, StackMachine, StepResult, TRIED, Thread,
     UNKNOWN_STACK,
@@ -363,8 +363,11 @@ impl MaskCache {
                 if let Some(mask) = self.class_loop_mask(machine, thread) {
                     return mask;
                 }
-                let walked = self.walk(machine, thread.local, thread.stack);
-                let base = self.accepted_row(&walked, u32::MAX);
+                let mut walked = self.walk(machine, thread.local, thread.stack);
+                let mut base = self.accepted_row(&walked, u32::MAX);
+                if let Some(row) = walked.row.take() {
+                    base = Some(with_row(base, row));
+                }
                 let exits = Exits { tokens: walked.exits.iter().map(|e| e.0).collect(), wide: walked.wide };
                 self.local_mask(base, walked.tokens.iter().map(|t| t.0), exits)
             }
@@ -383,7 +386,7 @@ impl MaskCache {
         }
         let vocab = self.vocab.clone();
         let (row, found) = loop_mask(machine, &vocab, &mut self.walker, thread, LoopThresholds::USUAL)?;
-        let exits = exits_at(&vocab, (vocab.trie(), 0), &found.exits, &found.tokens);
+        let exits = exits_of(&vocab, (vocab.trie(), 0), &found, None);
         let mut row: Arc<[u32]> = row.into();
         set_all(&mut row, found.tokens.iter().map(|t| t.0));
         let exits = self.intern_exits(exits);
@@ -412,7 +415,7 @@ impl MaskCache {
             }
         }
         found.tokens.iter().for_each(|&(t, _)| dense[t as usize / 32] |= 1 << (t % 32));
-        let mut exits = exits_at(&vocab, (trie, 0), &found.exits, &found.tokens);
+        let mut exits = exits_of(&vocab, (trie, 0), &found, None);
         if let Some(known) = near.exits {
             let known = self.exit_set(known);
             let same = |token: TokenId| !bytes.contains(&vocab.token_bytes(token)[0]);
@@ -505,7 +508,16 @@ impl MaskCache {
         let mut found = WalkResult::default();
         self.walker.walk(machine, trie, &[start], options, &mut found);
         if options.only_legality {
-            let exits = exits_at(&self.vocab, (trie, before), &found.exits, &found.tokens);
+            let mut row = None;
+            if !found.subtrees.is_empty() {
+                let row = row.get_or_insert_with(|| vec![0; self.vocab.len().div_ceil(32)]);
+                found.set_bits(trie, row);
+            }
+            let exits = exits_of(&self.vocab, (trie, before), &found, row.as_deref());
+            if let Some(row) = row {
+                found.tokens.clear();
+                walked.add_row(row);
+            }
             walked.exits.extend(exits.tokens.into_iter().map(|tail| (tail, 0)));
             walked.wide.extend(exits.wide);
         } else {
@@ -592,10 +604,18 @@ impl MaskCache {
         for &node in &tails.wide {
             self.walker.walk_below(machine, vocab.trie(), node, &reached.threads, &mut in_wide);
         }
-        let mut further = exits_at(&vocab, (vocab.trie(), 0), &in_wide.exits, &in_wide.tokens);
+        let mut base = None;
+        if !in_wide.subtrees.is_empty() {
+            let mut row = vec![0; vocab.len().div_ceil(32)];
+            in_wide.set_bits(vocab.trie(), &mut row);
+            base = Some(row);
+        }
+        let mut further = exits_of(&vocab, (vocab.trie(), 0), &in_wide, base.as_deref());
         further.tokens.extend(found.exits.iter().flat_map(|e| tails.below(e.0)));
         let mut tokens = in_wide.tokens;
-        tokens.extend(found.tokens.iter().map(|t| (tails.entries[t.0 as usize].token, 0)));
+        let below = found.subtrees.iter().flat_map(|&node| tails.trie.tokens_below(node));
+        let ids = found.tokens.iter().map(|t| &t.0).chain(below);
+        tokens.extend(ids.map(|&id| (tails.entries[id as usize].token, 0)));
         let ends = reached.exit.is_some();
         let nothing_new = further.tokens.is_empty() && further.wide.is_empty();
         let apart = !tails.wide.is_empty() || tails.entries.len() > MERGE_UP_TO;
@@ -606,7 +626,7 @@ impl MaskCache {
         // multiply.
         further.tokens.sort_unstable();
         further.tokens.dedup();
-        let mut mask = self.local_mask(None, tokens.iter().map(|t| t.0), further);
+        let mut mask = self.local_mask(base.map(Arc::from), tokens.iter().map(|t| t.0), further);
         if ends && nothing_new {
             mask.exits = Some(exits);
         }

@@ -11,6 +11,7 @@
 //! An exit of a token that is legal anyway adds nothing. Where exits are many, those of tokens that
 //! stay inside the rule are left out.
 
+use super::trie_walk::WalkResult;
 use crate::vocab::{TokenId, Trie, TrieNode, Vocabulary};
 
 /// A token that leaves a rule after `offset` of its bytes.
@@ -98,25 +99,29 @@ const FILTER_FROM: usize = if cfg!(test) { 20 } else { 2_000 };
 /// Number of tokens that leave at one node from which on the exit is wide.
 const WIDE_FROM: usize = if cfg!(test) { 10 } else { 500 };
 
-/// Returns the exits at some nodes of a trie whose ids are tokens, without their first `before`
-/// bytes. `legal` are the tokens that stay inside the rule: where exits are many, theirs are left
-/// out.
-pub(super) fn exits_at(
+/// Returns the exits that a walk of a trie found. The trie holds the tokens without their first
+/// `before` bytes. Where exits are many, those of tokens that stay inside the rule are left out; these
+/// tokens are in `legal`, if that row is made already.
+pub(super) fn exits_of(
     vocab: &Vocabulary,
     (trie, before): (&Trie, u16),
-    nodes: &[(TrieNode, u32)],
-    legal: &[(TokenId, u32)],
+    found: &WalkResult,
+    legal: Option<&[u32]>,
 ) -> Exits {
     let shifted = |tail: ExitToken| ExitToken { offset: tail.offset + before, ..tail };
     let mut exits = Exits::default();
-    if nodes.iter().map(|node| trie.tokens_below(node.0).len()).sum::<usize>() <= FILTER_FROM {
-        exits.tokens.extend(nodes.iter().flat_map(|node| below(trie, node.0)).map(shifted));
+    if found.exits.iter().map(|node| trie.tokens_below(node.0).len()).sum::<usize>() <= FILTER_FROM {
+        exits.tokens.extend(found.exits.iter().flat_map(|node| below(trie, node.0)).map(shifted));
         return exits;
     }
-    let mut row = vec![0u32; vocab.len().div_ceil(32)];
-    legal.iter().for_each(|&(t, _)| row[t as usize / 32] |= 1 << (t % 32));
+    let mut made = Vec::new();
+    let row = legal.unwrap_or_else(|| {
+        made = vec![0u32; vocab.len().div_ceil(32)];
+        found.set_bits(trie, &mut made);
+        &made
+    });
     let leaves = |tail: &ExitToken| row[tail.token as usize / 32] >> (tail.token % 32) & 1 == 0;
-    for &(node, _) in nodes {
+    for &(node, _) in &found.exits {
         let from = exits.tokens.len();
         let tails = || below(trie, node).filter(leaves).map(shifted);
         exits.tokens.extend(tails().take(WIDE_FROM));

@@ -35,6 +35,8 @@ pub(super) struct CountedMask {
     pub(super) slices: Vec<SlicePart>,
     /// Tokens of these slices that do not stay inside.
     pub(super) rejected: Vec<TokenId>,
+    /// Other tokens that stay inside, as a row, where characters are not counted.
+    pub(super) row: Option<Vec<u32>>,
     /// Other tokens that stay inside, with their numbers of characters.
     pub(super) tokens: Vec<(TokenId, u32)>,
     /// Tokens that leave, with the number of characters before the exit.
@@ -95,6 +97,14 @@ impl LocalMask {
 }
 
 impl CountedMask {
+    /// Adds tokens that stay inside.
+    pub(super) fn add_row(&mut self, row: Vec<u32>) {
+        match &mut self.row {
+            Some(all) => all.iter_mut().zip(row).for_each(|(all, more)| *all |= more),
+            None => self.row = Some(row),
+        }
+    }
+
     pub(super) fn bytes(&self) -> usize {
         let exits = self.exits.capacity() * size_of::<(ExitToken, u32)>();
         let lists = self.tokens.capacity() * 8

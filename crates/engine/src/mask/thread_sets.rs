@@ -7,8 +7,9 @@
 //! remembered. Bytes of one class do the same to each thread, so the closure after the step is
 //! remembered, too.
 //!
-//! A set may loop: after every byte of some groups it is the same set again, as inside a name. All
-//! tokens of such bytes are legal there, and the walk accepts whole subtrees of them.
+//! A set may loop: after every byte of some groups all of its threads are there again, with others
+//! or without, as inside a name. All tokens of such bytes are legal there, and the walk accepts
+//! whole subtrees of them.
 //!
 //! # Cost
 //!
@@ -31,7 +32,7 @@ use crate::vocab::byte_group;
 /// Up to this number, threads are stepped anew at each node of a small walk.
 pub(super) const MIN_SET_SIZE: usize = 6;
 /// Number of trie nodes below the visits of a set from which on its loops are computed.
-const LOOPS_AFTER_NODES: u32 = if cfg!(test) { 4 } else { 4_000 };
+const LOOPS_AFTER_NODES: u32 = if cfg!(test) { 4 } else { 1_000 };
 /// Maximum number of bytes held during a walk. Beyond it, sets are stepped anew at each node.
 const MAX_BYTES: usize = 64 << 20;
 /// Maximum number of bytes held between walks.
@@ -63,7 +64,7 @@ struct ThreadSet {
     live: ByteSet,
     /// Number of trie nodes below the visits so far.
     nodes: u32,
-    /// The groups (see [`byte_group`]) all of whose bytes lead back to this set.
+    /// The groups (see [`byte_group`]) after all of whose bytes these threads are there again.
     loops: Option<u16>,
 }
 
@@ -165,14 +166,29 @@ impl ThreadSets {
 
     fn find_loops(&mut self, machine: &mut StackMachine, id: ThreadSetId) -> u16 {
         let mut loops = u16::MAX;
+        let mut known = None;
         for byte in 0..=255 {
             let group = byte_group(byte);
-            if loops & group != 0 && self.step(machine, id, byte).to != Some(id) {
-                loops &= !group;
+            if loops & group == 0 {
+                continue;
+            }
+            let to = self.step(machine, id, byte).to;
+            if known.is_some() && known == to {
+                continue;
+            }
+            match to.is_some_and(|to| self.holds(to, id)) {
+                true => known = to,
+                false => loops &= !group,
             }
         }
         self.list[id as usize].loops = Some(loops);
         loops
+    }
+
+    /// Returns true if a set has all threads of another one.
+    fn holds(&self, all: ThreadSetId, some: ThreadSetId) -> bool {
+        let mut rest = self.threads(all).iter();
+        self.threads(some).iter().all(|thread| rest.any(|other| other == thread))
     }
 
     fn step_anew(&mut self, machine: &mut StackMachine, id: ThreadSetId, byte: u8) -> Step {

@@ -28,6 +28,26 @@ pub(super) struct WalkResult {
     pub tokens: Vec<(TokenId, u32)>,
     /// Nodes at which the rule ends.
     pub exits: Vec<(TrieNode, u32)>,
+    /// Nodes at and below which all tokens end inside the rule. They are not in `tokens`. Only walks
+    /// that report legality find such nodes.
+    pub subtrees: Vec<TrieNode>,
+    /// Number of tokens below these nodes.
+    below_subtrees: usize,
+}
+
+impl WalkResult {
+    /// Returns the number of tokens that end inside the rule.
+    fn len(&self) -> usize {
+        self.tokens.len() + self.below_subtrees
+    }
+
+    /// Sets the bits of the tokens that end inside the rule, which were found in `trie`.
+    pub fn set_bits(&self, trie: &Trie, row: &mut [u32]) {
+        let below = self.subtrees.iter().flat_map(|&node| trie.tokens_below(node));
+        for &t in self.tokens.iter().map(|t| &t.0).chain(below) {
+            row[t as usize / 32] |= 1 << (t % 32);
+        }
+    }
 }
 
 /// What a walk visits and reports.
@@ -220,7 +240,8 @@ impl Walker {
                 continue;
             }
             if groups & !level.loops == 0 {
-                found.tokens.extend(trie.tokens_below(p).iter().map(|&t| (t, level.one.local.n)));
+                found.subtrees.push(p);
+                found.below_subtrees += trie.tokens_below(p).len();
                 continue;
             }
             let byte = trie.byte(p);
@@ -247,7 +268,7 @@ impl Walker {
                     level.thread_set = self.thread_sets.of(machine, &[level.one]).unwrap_or(NO_SET);
                 }
             }
-            let before = found.tokens.len() as u32;
+            let before = found.len() as u32;
             let mut exit = NO_EXIT;
             if level.thread_set != NO_SET && !self.thread_sets.is_full() {
                 let step = self.thread_sets.step(machine, level.thread_set, byte);
@@ -265,7 +286,9 @@ impl Walker {
                 found.tokens.extend(trie.tokens_at(p).iter().map(|&t| (t, n)));
                 if trie.end(p) > p + 1 {
                     let below = self.level_of(machine, trie, p, to, need);
-                    let below = WalkLevel { exit, before, ..below };
+                    // After a byte of a loop, the threads of the loop are still there.
+                    let kept = if byte_group(byte) & level.loops != 0 { level.loops } else { 0 };
+                    let below = WalkLevel { exit, before, loops: below.loops | kept, ..below };
                     self.levels.push(std::mem::replace(&mut level, below));
                 } else if exit != NO_EXIT && self.only_legality {
                     found.exits.pop();
@@ -379,7 +402,7 @@ const USELESS: TrieNode = 0;
 /// Drops the exit at the node above a finished level if all tokens at and below it are legal.
 fn drop_useless_exit(trie: &Trie, level: &WalkLevel, found: &mut WalkResult) {
     let node = found.exits[level.exit as usize].0;
-    if found.tokens.len() - level.before as usize == trie.tokens_below(node).len() {
+    if found.len() - level.before as usize == trie.tokens_below(node).len() {
         found.exits[level.exit as usize].0 = USELESS;
     }
 }

@@ -76,6 +76,12 @@ pub(super) fn empty_row(tokens: usize) -> Arc<[u32]> {
     std::iter::repeat_n(0, tokens.div_ceil(32)).collect()
 }
 
+/// Returns the union of a mask row, if there is one, and another one.
+pub(super) fn with_row(base: Option<Arc<[u32]>>, mut row: Vec<u32>) -> Arc<[u32]> {
+    row.iter_mut().zip(base.iter().flat_map(|base| base.iter())).for_each(|(all, more)| *all |= more);
+    row.into()
+}
+
 /// Sets bits of a mask row, which is copied first if it is shared.
 pub(super) fn set_all(row: &mut Arc<[u32]>, tokens: impl Iterator<Item = TokenId>) {
     let row = Arc::make_mut(row);
