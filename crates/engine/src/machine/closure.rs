@@ -59,6 +59,15 @@ impl StepResult {
     }
 }
 
+/// A call of a rule that a step has not entered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct PendingCall {
+    /// The state at the start of the called rule.
+    pub callee: LocalState,
+    /// The state after the return; `None` if the calling rule ends right there.
+    pub ret: Option<LocalState>,
+}
+
 /// What one step has still to do, and what it has met. It means nothing between steps.
 #[derive(Debug, Clone, Default)]
 struct Scratch {
@@ -68,6 +77,9 @@ struct Scratch {
     met: FxHashSet<(LocalState, StackId)>,
     /// The stacks that the closure has returned from, once it has met many.
     popped: FxHashSet<StackId>,
+    /// The calls from the root rule and the unknown stack that the step leaves to its caller, if it
+    /// does.
+    pending: Option<Vec<PendingCall>>,
 }
 
 impl Scratch {
@@ -75,6 +87,7 @@ impl Scratch {
     fn clear(&mut self) {
         self.todo.clear();
         self.calls.clear();
+        self.pending = None;
     }
 }
 
@@ -119,6 +132,32 @@ impl StackMachine {
             }
         }
         self.finish_closure(here, out);
+    }
+
+    /// Does the same as [`StackMachine::step`], but returns the calls from the root rule and the
+    /// unknown stack instead of entering the called rules, where no register is involved.
+    pub fn step_to_calls(&mut self, threads: &[Thread], b: u8, here: TextId, out: &mut StepResult) -> Vec<PendingCall> {
+        self.begin(out);
+        self.scratch.pending = Some(Vec::new());
+        for thread in threads {
+            if let Some(local) = self.local.step(thread.local, b, here) {
+                self.push_arrival(Thread { local, ..*thread }, out);
+            }
+        }
+        self.finish_closure(here, out);
+        self.scratch.pending.take().unwrap_or_default()
+    }
+
+    /// Does the same as [`StackMachine::closure_from`] on the unknown stack, but returns the calls
+    /// instead of entering the called rules.
+    pub fn closure_to_calls(&mut self, local: LocalState, here: TextId, out: &mut StepResult) -> Vec<PendingCall> {
+        self.begin(out);
+        self.scratch.pending = Some(Vec::new());
+        self.scratch.todo.push((local, UNKNOWN_STACK));
+        self.epsilon_closure(here, out);
+        out.threads.sort_unstable();
+        out.threads.dedup();
+        self.scratch.pending.take().unwrap_or_default()
     }
 
     /// Completes a step of threads whose local step is done.
@@ -229,7 +268,7 @@ impl StackMachine {
 
     fn call(&mut self, local: LocalState, stack: StackId, call: Call, here: TextId) {
         let LocalMachine { automaton, names } = &mut self.local;
-        let Scratch { todo, calls, .. } = &mut self.scratch;
+        let Scratch { todo, calls, pending, .. } = &mut self.scratch;
         let (rule, register, to, n) = match call {
             Call::Rule(rule, register, to) => (rule, register, to, local.n),
             Call::Guard(test, to) => {
@@ -258,7 +297,14 @@ impl StackMachine {
         if scoped {
             ret.n = here;
         }
-        if automaton.state(ret.state).only_accepts() && !scoped {
+        let ends = automaton.state(ret.state).only_accepts();
+        if let Some(pending) = pending
+            && stack <= UNKNOWN_STACK
+            && register == 0
+            && local.register == 0
+        {
+            pending.push(PendingCall { callee, ret: (!ends).then_some(ret) });
+        } else if ends && !scoped {
             // The caller ends right after the call, so the callee returns to the caller's caller.
             todo.push((callee, stack));
         } else {

@@ -92,7 +92,7 @@ mod tool_check;
 mod unique_items;
 
 pub use automaton::Automaton;
-pub use closure::{StackMachine, StepResult};
+pub use closure::{PendingCall, StackMachine, StepResult};
 pub use configuration::{ConfigId, DEAD_CONFIG, Machine};
 pub use program::Program;
 pub use properties::seen_names::TRIED;

@@ -10,20 +10,21 @@
 use std::sync::{Arc, Mutex};
 
 use rustc_hash::{FxHashMap, FxHashSet};
+use smallvec::SmallVec;
 
 use super::class_loops::{LoopThresholds, loop_mask};
-use super::exits::{ExitSet, ExitToken, Exits, below, exits_of, set_key};
+use super::exits::{ExitSet, ExitToken, Exits, below, exits_of, in_vocabulary, set_key};
 use super::memo::{BaseMasks, CountedMask, ExitId, LocalMask, MaskTables, SlicePart};
 use super::similar_states::RecentStates;
 use super::slice_search::ByteRuns;
 use super::token_mask::Mask;
-use super::trie_walk::{ByteFilter, WalkOptions, WalkResult, Walker};
+use super::trie_walk::{ByteFilter, CALLED_FROM, WalkOptions, WalkResult, Walker, tokens_after};
 use super::union::{DENSE_FROM, Sorter, Union, empty_row, set_all, with_row};
 use crate::machine::{
-    Automaton, ConfigId, LocalState, Machine, ROOT_STACK, StackId, StackMachine, StepResult, TRIED, Thread,
+    Automaton, ConfigId, LocalState, Machine, PendingCall, ROOT_STACK, StackId, StackMachine, StepResult, TRIED, Thread,
     UNKNOWN_STACK,
 };
-use crate::vocab::{TokenId, Trie, Vocabulary};
+use crate::vocab::{TokenId, Trie, TrieNode, Vocabulary};
 
 /// The masks of one grammar over one vocabulary.
 pub struct MaskCache {
@@ -38,6 +39,8 @@ pub struct MaskCache {
     /// Bytes held by `full`.
     full_bytes: usize,
     pub(super) walker: Walker,
+    /// Number of calls that are being followed, one inside the other.
+    depth: usize,
     sorter: Sorter,
     pub(super) spelled: ByteRuns,
     /// The tokens that a state rejects, for the state whose slice was requested last. The key is
@@ -58,6 +61,8 @@ const SWEEP_AFTER_EXITS: usize = 200_000;
 /// Up to this number of exits, those that pass a return are merged with those found after it. More
 /// would be copied at each return, and each path would have sets of its own.
 const MERGE_UP_TO: usize = if cfg!(test) { 20 } else { 1_000 };
+/// Maximum number of calls that are followed one inside the other. Calls beyond it are walked.
+const MAX_DEPTH: usize = 64;
 /// Maximum number of tokens that [`MaskCache::pattern_text_mask`] tries one by one.
 const MAX_TRIED_TOKENS: usize = 8_000;
 
@@ -78,7 +83,7 @@ impl MaskCache {
         if body != 0 {
             let text = LocalState { state: body, register: 0, n: 0 };
             masks.text(machine, body);
-            if let Some(exits) = masks.local(machine, text).exits {
+            for exits in masks.local(machine, text).exits {
                 for ret in machine.local.automaton.return_states() {
                     masks.after_return(machine, LocalState { state: ret, register: 0, n: 0 }, exits);
                 }
@@ -92,7 +97,7 @@ impl MaskCache {
         let even = |id: ExitId| id - 1;
         layers.exit_index.values_mut().for_each(|id| *id = even(*id));
         for mask in layers.local.values_mut().chain(layers.next.values_mut()) {
-            mask.exits = mask.exits.map(even);
+            mask.exits.iter_mut().for_each(|id| *id = even(*id));
         }
         layers.next = layers.next.into_iter().map(|((local, id), mask)| ((local, even(id)), mask)).collect();
         Arc::new(shared(layers))
@@ -109,6 +114,7 @@ impl MaskCache {
             full: FxHashMap::default(),
             full_bytes: 0,
             walker: Walker::default(),
+            depth: 0,
             sorter: Sorter::default(),
             spelled: ByteRuns::default(),
             rejected: None,
@@ -157,6 +163,7 @@ impl MaskCache {
             full: self.full.iter().map(own).collect(),
             full_bytes: self.full_bytes,
             walker: Walker::default(),
+            depth: 0,
             sorter: Sorter::default(),
             spelled: ByteRuns::default(),
             rejected: None,
@@ -202,7 +209,7 @@ impl MaskCache {
                 None => self.local(machine, local),
             };
             self.add(&mut union, &local);
-            exits.extend(group.iter().filter_map(|thread| local.exits.map(|e| (e, thread.stack))));
+            exits.extend(group.iter().flat_map(|thread| local.exits.iter().map(|&e| (e, thread.stack))));
         }
         let mut seen: FxHashSet<(ExitId, StackId)> = FxHashSet::default();
         let mut walked = 0;
@@ -272,7 +279,7 @@ impl MaskCache {
 
     fn add(&self, union: &mut Union, mask: &LocalMask) {
         union.add_tokens(&mask.tokens);
-        if let Some(exits) = mask.exits {
+        for &exits in &mask.exits {
             union.add_tokens(&self.exit_set(exits).ending);
         }
         union.add_base(mask.base.as_ref());
@@ -369,7 +376,9 @@ impl MaskCache {
                     base = Some(with_row(base, row));
                 }
                 let exits = Exits { tokens: walked.exits.iter().map(|e| e.0).collect(), wide: walked.wide };
-                self.local_mask(base, walked.tokens.iter().map(|t| t.0), exits)
+                let mut mask = self.local_mask(base, walked.tokens.iter().map(|t| t.0), exits);
+                self.follow_calls(machine, walked.calls, &mut mask);
+                mask
             }
         };
         if let Some(row) = row {
@@ -389,7 +398,7 @@ impl MaskCache {
         let exits = exits_of(&vocab, (vocab.trie(), 0), &found, None);
         let mut row: Arc<[u32]> = row.into();
         set_all(&mut row, found.tokens.iter().map(|t| t.0));
-        let exits = self.intern_exits(exits);
+        let exits = self.intern_exits(exits).into_iter().collect();
         Some(LocalMask { base: Some(row), exits, ..LocalMask::default() })
     }
 
@@ -416,13 +425,17 @@ impl MaskCache {
         }
         found.tokens.iter().for_each(|&(t, _)| dense[t as usize / 32] |= 1 << (t % 32));
         let mut exits = exits_of(&vocab, (trie, 0), &found, None);
-        if let Some(known) = near.exits {
+        for &known in &near.exits {
             let known = self.exit_set(known);
             let same = |token: TokenId| !bytes.contains(&vocab.token_bytes(token)[0]);
             exits.tokens.extend(known.entries.iter().filter(|tail| same(tail.token)));
             exits.wide.extend(known.wide.iter().filter(|&&node| same(trie.tokens_below(node)[0])));
         }
-        let exits = self.intern_exits(exits);
+        exits.tokens.sort_unstable();
+        exits.tokens.dedup();
+        exits.wide.sort_unstable();
+        exits.wide.dedup();
+        let exits = self.intern_exits(exits).into_iter().collect();
         LocalMask { base: Some(dense.into()), exits, ..LocalMask::default() }
     }
 
@@ -432,7 +445,7 @@ impl MaskCache {
         tokens: impl ExactSizeIterator<Item = TokenId>,
         exits: impl Into<Exits>,
     ) -> LocalMask {
-        let exits = self.intern_exits(exits);
+        let exits = self.intern_exits(exits).into_iter().collect();
         if tokens.len() < DENSE_FROM {
             return LocalMask { base, tokens: tokens.collect(), exits, passes: false };
         }
@@ -459,7 +472,7 @@ impl MaskCache {
         } else {
             false
         };
-        let options = WalkOptions { need, skip: spaced.then_some(b' '), ..walk_options(machine, local) };
+        let options = WalkOptions { need, skip: spaced.then_some(b' '), ..self.walk_options(machine, local) };
         self.walk_trie(machine, (trie, 0), Thread { local, stack }, options, &mut walked);
         self.rejected = None;
         walked
@@ -491,7 +504,7 @@ impl MaskCache {
         self.take_slice(machine, vocab, (blank, after), &contained, walked);
         walked.tokens.extend(vocab.trie().tokens_at(blank).iter().map(|&t| (t, after.n)));
         let (trie, need) = (vocab.slices()[contained.slice].residue(), contained.need);
-        let options = WalkOptions { need, ..walk_options(machine, local) };
+        let options = WalkOptions { need, ..self.walk_options(machine, local) };
         self.walk_trie(machine, (trie, 1), Thread { local: after, stack }, options, walked);
         true
     }
@@ -518,6 +531,9 @@ impl MaskCache {
                 found.tokens.clear();
                 walked.add_row(row);
             }
+            let calls = found.calls.iter();
+            let node = |p| in_vocabulary(&self.vocab, (trie, before), p);
+            walked.calls.extend(calls.filter_map(|&(p, call)| node(p).map(|p| (call, p))));
             walked.exits.extend(exits.tokens.into_iter().map(|tail| (tail, 0)));
             walked.wide.extend(exits.wide);
         } else {
@@ -601,8 +617,10 @@ impl MaskCache {
         let mut found = WalkResult::default();
         self.walker.walk(machine, &tails.trie, &reached.threads, WalkOptions::LEGALITY, &mut found);
         let mut in_wide = WalkResult::default();
+        let calls = self.calls_at_wide(machine, ret, &tails, &mut reached);
+        let options = WalkOptions { leave_calls: self.depth < MAX_DEPTH, ..WalkOptions::LEGALITY };
         for &node in &tails.wide {
-            self.walker.walk_below(machine, vocab.trie(), node, &reached.threads, &mut in_wide);
+            self.walker.walk_below(machine, vocab.trie(), node, &reached.threads, options, &mut in_wide);
         }
         let mut base = None;
         if !in_wide.subtrees.is_empty() {
@@ -612,7 +630,7 @@ impl MaskCache {
         }
         let mut further = exits_of(&vocab, (vocab.trie(), 0), &in_wide, base.as_deref());
         further.tokens.extend(found.exits.iter().flat_map(|e| tails.below(e.0)));
-        let mut tokens = in_wide.tokens;
+        let mut tokens = std::mem::take(&mut in_wide.tokens);
         let below = found.subtrees.iter().flat_map(|&node| tails.trie.tokens_below(node));
         let ids = found.tokens.iter().map(|t| &t.0).chain(below);
         tokens.extend(ids.map(|&id| (tails.entries[id as usize].token, 0)));
@@ -628,18 +646,94 @@ impl MaskCache {
         further.tokens.dedup();
         let mut mask = self.local_mask(base.map(Arc::from), tokens.iter().map(|t| t.0), further);
         if ends && nothing_new {
-            mask.exits = Some(exits);
+            mask.exits.push(exits);
         }
         mask.passes = ends && !nothing_new && apart;
+        if !calls.is_empty() || !in_wide.calls.is_empty() {
+            let all = calls.into_iter().flat_map(|call| tails.wide.iter().map(move |&node| (call, node)));
+            let all = all.chain(in_wide.calls.iter().map(|&(node, call)| (call, node))).collect();
+            self.follow_calls(machine, all, &mut mask);
+        }
         self.own.heap += mask.bytes();
         self.own.next.insert(key, mask.clone());
         mask
     }
 }
 
-/// Returns what a walk from a local state must report. Inside strings, some exits are removed later,
-/// by the names or the numbers of characters before them.
-fn walk_options(machine: &StackMachine, local: LocalState) -> WalkOptions {
-    let filtered = local.counts_chars() || machine.local.automaton.is_text_state(local.state);
-    if filtered { WalkOptions::ALL } else { WalkOptions::LEGALITY }
+impl MaskCache {
+    /// Returns the calls that `ret` makes, if the called rules have many tokens after the wide exits
+    /// of a set. Then `reached` becomes what `ret` reaches without them.
+    fn calls_at_wide(
+        &mut self,
+        machine: &mut StackMachine,
+        ret: LocalState,
+        exits: &ExitSet,
+        reached: &mut StepResult,
+    ) -> Vec<PendingCall> {
+        let vocab = &self.vocab;
+        let mut after = |machine: &mut StackMachine, threads: &[Thread]| {
+            exits.wide.iter().map(|&p| tokens_after(machine, vocab.trie(), p, threads)).sum::<usize>()
+        };
+        let all = after(machine, &reached.threads);
+        if all < CALLED_FROM || self.depth == MAX_DEPTH {
+            return Vec::new();
+        }
+        let mut without = StepResult::default();
+        let calls = machine.closure_to_calls(ret, TRIED, &mut without);
+        if calls.is_empty() || all - after(machine, &without.threads) < CALLED_FROM {
+            return Vec::new();
+        }
+        reached.threads = without.threads;
+        calls
+    }
+
+    /// Adds to a mask what calls allow that a walk has not entered: the tokens of the called rules,
+    /// and those that follow the returns. So the walk of a rule is shared by all calls of it.
+    fn follow_calls(
+        &mut self,
+        machine: &mut StackMachine,
+        mut calls: Vec<(PendingCall, TrieNode)>,
+        mask: &mut LocalMask,
+    ) {
+        if calls.is_empty() {
+            return;
+        }
+        calls.sort_unstable();
+        calls.dedup();
+        let mut union = Union::default();
+        union.add_base(mask.base.as_ref());
+        union.add_tokens(&mask.tokens);
+        let mut further: SmallVec<[ExitId; 2]> = mask.exits.clone();
+        self.depth += 1;
+        for group in calls.chunk_by(|a, b| a.0 == b.0) {
+            let PendingCall { callee, ret } = group[0].0;
+            let nodes = Exits { tokens: Vec::new(), wide: group.iter().map(|call| call.1).collect() };
+            let Some(entries) = self.intern_exits(nodes) else { continue };
+            let called = self.after_return(machine, callee, entries);
+            self.add(&mut union, &called);
+            for exits in called.further(entries) {
+                let Some(ret) = ret else {
+                    further.push(exits);
+                    continue;
+                };
+                let next = self.after_return(machine, ret, exits);
+                self.add(&mut union, &next);
+                further.extend(next.further(exits));
+            }
+        }
+        self.depth -= 1;
+        further.sort_unstable();
+        further.dedup();
+        mask.exits = further;
+        let Mask { base, tokens } = union.finish(self.vocab.len(), &mut self.sorter);
+        (mask.base, mask.tokens) = (base, tokens.into());
+    }
+
+    /// Returns what a walk from a local state must report. Inside strings, some exits are removed
+    /// later, by the names or the numbers of characters before them.
+    fn walk_options(&self, machine: &StackMachine, local: LocalState) -> WalkOptions {
+        let filtered = local.counts_chars() || machine.local.automaton.is_text_state(local.state);
+        let leave_calls = !filtered && self.depth < MAX_DEPTH;
+        WalkOptions { only_legality: !filtered, leave_calls, ..WalkOptions::ALL }
+    }
 }

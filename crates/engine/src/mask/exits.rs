@@ -11,7 +11,7 @@
 //! An exit of a token that is legal anyway adds nothing. Where exits are many, those of tokens that
 //! stay inside the rule are left out.
 
-use super::trie_walk::WalkResult;
+use super::trie_walk::{WIDE_FROM, WalkResult};
 use crate::vocab::{TokenId, Trie, TrieNode, Vocabulary};
 
 /// A token that leaves a rule after `offset` of its bytes.
@@ -96,8 +96,6 @@ impl ExitSet {
 
 /// Number of tokens above which exits are filtered, and kept as nodes where many are left.
 const FILTER_FROM: usize = if cfg!(test) { 20 } else { 2_000 };
-/// Number of tokens that leave at one node from which on the exit is wide.
-const WIDE_FROM: usize = if cfg!(test) { 10 } else { 500 };
 
 /// Returns the exits that a walk of a trie found. The trie holds the tokens without their first
 /// `before` bytes. Where exits are many, those of tokens that stay inside the rule are left out; these
@@ -131,13 +129,23 @@ pub(super) fn exits_of(
         exits.tokens.truncate(from);
         let at = trie.tokens_at(node).len();
         exits.tokens.extend(below(trie, node).take(at).filter(leaves).map(shifted));
-        let depth = trie.depth(node) + before as usize;
-        let path = trie.tokens_below(node).first().map(|&token| &vocab.token_bytes(token)[..depth]);
-        exits.wide.extend(path.and_then(|path| vocab.trie().find(path)));
+        exits.wide.extend(in_vocabulary(vocab, (trie, before), node));
     }
     exits.wide.sort_unstable();
     exits.wide.dedup();
     exits
+}
+
+/// Returns the node of the trie of the vocabulary with the same path as a node of a trie of tokens
+/// without their first `before` bytes.
+pub(super) fn in_vocabulary(
+    vocab: &Vocabulary,
+    (trie, before): (&Trie, u16),
+    node: TrieNode,
+) -> Option<TrieNode> {
+    let depth = trie.depth(node) + before as usize;
+    let path = trie.tokens_below(node).first().map(|&token| &vocab.token_bytes(token)[..depth])?;
+    vocab.trie().find(path)
 }
 
 /// Returns the exits of the tokens at and below `node` of a trie whose ids are tokens.

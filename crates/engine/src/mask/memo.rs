@@ -6,11 +6,12 @@
 use std::sync::{Arc, Mutex};
 
 use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
 
 use super::exits::{ExitSet, ExitToken};
 use super::state_fits::SliceFit;
 use super::token_mask::alone;
-use crate::machine::LocalState;
+use crate::machine::{LocalState, PendingCall};
 use crate::vocab::{ClassSet, TokenId, TrieNode};
 
 /// Index of an interned set of exits: even ones belong to the base, odd ones to the grammar.
@@ -21,7 +22,7 @@ pub(super) type ExitId = u32;
 pub(super) struct LocalMask {
     pub(super) base: Option<Arc<[u32]>>,
     pub(super) tokens: Arc<[TokenId]>,
-    pub(super) exits: Option<ExitId>,
+    pub(super) exits: SmallVec<[ExitId; 2]>,
     /// True if the rule may end right after the return, so that the exits it was entered with also
     /// leave it.
     pub(super) passes: bool,
@@ -43,6 +44,9 @@ pub(super) struct CountedMask {
     pub(super) exits: Vec<(ExitToken, u32)>,
     /// Wide exits, where characters are not counted.
     pub(super) wide: Vec<TrieNode>,
+    /// Calls that are still to be followed, and the nodes of the trie of the vocabulary at which
+    /// they are made.
+    pub(super) calls: Vec<(PendingCall, TrieNode)>,
 }
 
 /// The tokens of a slice up to a length.
@@ -86,8 +90,8 @@ impl MaskTables {
 
 impl LocalMask {
     /// Returns the sets of exits that leave the rule, if it was entered with the set `given`.
-    pub(super) fn further(&self, given: ExitId) -> impl Iterator<Item = ExitId> {
-        self.exits.into_iter().chain(self.passes.then_some(given))
+    pub(super) fn further(&self, given: ExitId) -> impl Iterator<Item = ExitId> + '_ {
+        self.exits.iter().copied().chain(self.passes.then_some(given))
     }
 
     /// Returns the bytes on the heap. The base row counts only if this mask alone refers to it.

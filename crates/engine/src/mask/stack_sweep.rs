@@ -112,7 +112,7 @@ impl MaskCache {
 
     fn add_legal(&self, mask: &LocalMask, legal: &mut Legal) {
         mask.tokens.iter().for_each(|&token| legal.insert(token));
-        if let Some(exits) = mask.exits {
+        for &exits in &mask.exits {
             self.exit_set(exits).ending.iter().for_each(|&token| legal.insert(token));
         }
         if let Some(base) = &mask.base {

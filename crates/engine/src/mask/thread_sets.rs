@@ -218,7 +218,7 @@ impl ThreadSets {
         self.steps[step as usize]
     }
 
-    fn intern(&mut self, machine: &mut StackMachine, threads: &[Thread]) -> ThreadSetId {
+    pub(super) fn intern(&mut self, machine: &mut StackMachine, threads: &[Thread]) -> ThreadSetId {
         if let Some(&id) = self.index.get(threads) {
             return id;
         }

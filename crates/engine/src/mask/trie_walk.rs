@@ -17,7 +17,7 @@
 
 use super::thread_sets::{MIN_SET_SIZE, ThreadSetId, ThreadSets};
 use crate::byte_set::ByteSet;
-use crate::machine::{LocalState, ROOT_STACK, StackMachine, StepResult, TRIED, Thread};
+use crate::machine::{LocalState, PendingCall, ROOT_STACK, StackMachine, StepResult, TRIED, Thread};
 use crate::vocab::{TokenId, Trie, TrieNode, byte_group};
 
 /// The result of a walk. The numbers are register values: characters so far, where they are
@@ -33,6 +33,9 @@ pub(super) struct WalkResult {
     pub subtrees: Vec<TrieNode>,
     /// Number of tokens below these nodes.
     below_subtrees: usize,
+    /// Calls that were not entered, and the nodes at which they are made. Only walks that report
+    /// legality find such calls.
+    pub calls: Vec<(TrieNode, PendingCall)>,
 }
 
 impl WalkResult {
@@ -60,11 +63,14 @@ pub(super) struct WalkOptions {
     /// True if exits above legal tokens only may be left out, and the numbers of characters do not
     /// matter.
     pub only_legality: bool,
+    /// True if calls may be left to the caller of the walk.
+    pub leave_calls: bool,
 }
 
 impl WalkOptions {
     /// Everything is visited and reported.
-    pub const ALL: WalkOptions = WalkOptions { need: ByteFilter::NOTHING, skip: None, only_legality: false };
+    pub const ALL: WalkOptions =
+        WalkOptions { need: ByteFilter::NOTHING, skip: None, only_legality: false, leave_calls: false };
     /// Everything that decides whether tokens are legal.
     pub const LEGALITY: WalkOptions = WalkOptions { only_legality: true, ..WalkOptions::ALL };
 }
@@ -116,6 +122,10 @@ const THREAD_SET: usize = usize::MAX - 1;
 const NO_EXIT: u32 = u32::MAX;
 /// In place of an interned set: it is not known yet.
 const NO_SET: ThreadSetId = ThreadSetId::MAX;
+/// Number of tokens below a node from which on calls at it may be left to the caller of the walk.
+pub(super) const WIDE_FROM: usize = if cfg!(test) { 10 } else { 500 };
+/// Number of these tokens that the called rules may begin with, from which on they are.
+pub(super) const CALLED_FROM: usize = if cfg!(test) { 5 } else { 8_000 };
 /// Number of nodes with several threads, or where a rule is entered or left, from which on a walk
 /// interns all sets of threads.
 const INTERN_AFTER_NODES: u32 = if cfg!(test) { 8 } else { 96 };
@@ -130,6 +140,7 @@ pub(super) struct Walker {
     /// Nodes of this walk at which threads were stepped without an interned set.
     stepped: u32,
     only_legality: bool,
+    leaves_calls: bool,
 }
 
 impl Walker {
@@ -186,11 +197,12 @@ impl Walker {
         trie: &Trie,
         top: TrieNode,
         threads: &[Thread],
+        options: WalkOptions,
         found: &mut WalkResult,
     ) {
-        self.begin(WalkOptions::LEGALITY);
-        let level = self.level(machine, trie, top, threads, u16::MAX);
-        self.run(machine, trie, level, u32::MAX, found);
+        self.begin(options);
+        let level = self.level(machine, trie, top, threads, options.need.groups);
+        self.run(machine, trie, level, options.need.reach, found);
     }
 
     fn begin(&mut self, options: WalkOptions) {
@@ -198,6 +210,7 @@ impl Walker {
         self.levels.clear();
         self.stepped = 0;
         self.only_legality = options.only_legality;
+        self.leaves_calls = options.leave_calls;
     }
 
     /// Returns the bytes held between walks.
@@ -285,6 +298,13 @@ impl Walker {
                 let n = if let [one] = self.thread_sets.threads(to) { one.local.n } else { 0 };
                 found.tokens.extend(trie.tokens_at(p).iter().map(|&t| (t, n)));
                 if trie.end(p) > p + 1 {
+                    let mut to = to;
+                    if self.leaves_calls && trie.tokens_below(p).len() >= WIDE_FROM {
+                        let mut threads = self.thread_sets.threads(to).to_vec();
+                        if self.leave_calls(machine, trie, p, &level, &mut threads, found) {
+                            to = self.thread_sets.intern(machine, &threads);
+                        }
+                    }
                     let below = self.level_of(machine, trie, p, to, need);
                     // After a byte of a loop, the threads of the loop are still there.
                     let kept = if byte_group(byte) & level.loops != 0 { level.loops } else { 0 };
@@ -316,7 +336,10 @@ impl Walker {
             let n = if let [one] = self.reached.threads[..] { one.local.n } else { 0 };
             found.tokens.extend(trie.tokens_at(p).iter().map(|&t| (t, n)));
             if trie.end(p) > p + 1 {
-                let threads = std::mem::take(&mut self.reached.threads);
+                let mut threads = std::mem::take(&mut self.reached.threads);
+                if self.leaves_calls && trie.tokens_below(p).len() >= WIDE_FROM {
+                    self.leave_calls(machine, trie, p, &level, &mut threads, found);
+                }
                 let below = self.level(machine, trie, p, &threads, need);
                 let below = WalkLevel { exit, before, ..below };
                 self.reached.threads = threads;
@@ -329,6 +352,36 @@ impl Walker {
         if self.only_legality {
             found.exits.retain(|exit| exit.0 != USELESS);
         }
+    }
+
+    /// Leaves the calls that are made at `p`, if the called rules have many tokens there. Then
+    /// `threads` become those that have entered no rule at `p`.
+    fn leave_calls(
+        &mut self,
+        machine: &mut StackMachine,
+        trie: &Trie,
+        p: TrieNode,
+        above: &WalkLevel,
+        threads: &mut Vec<Thread>,
+        found: &mut WalkResult,
+    ) -> bool {
+        let all = tokens_after(machine, trie, p, threads);
+        if all < CALLED_FROM {
+            return false;
+        }
+        let from = match above.from {
+            SINGLE_THREAD => &[above.one][..],
+            THREAD_SET => self.thread_sets.threads(above.thread_set),
+            from => &self.pool[from..],
+        };
+        let calls = machine.step_to_calls(from, trie.byte(p), TRIED, &mut self.reached);
+        if calls.is_empty() || all - tokens_after(machine, trie, p, &self.reached.threads) < CALLED_FROM {
+            return false;
+        }
+        threads.clear();
+        threads.extend_from_slice(&self.reached.threads);
+        found.calls.extend(calls.iter().map(|&call| (p, call)));
+        true
     }
 
     /// Returns true if this walk interns all sets of threads.
@@ -398,6 +451,15 @@ impl WalkLevel {
 
 /// In place of the node of an exit: all tokens below it are legal.
 const USELESS: TrieNode = 0;
+
+/// Returns the number of tokens below `p` whose next byte some thread accepts.
+pub(super) fn tokens_after(machine: &mut StackMachine, trie: &Trie, p: TrieNode, threads: &[Thread]) -> usize {
+    let automaton = &mut machine.local.automaton;
+    let live =
+        threads.iter().fold(ByteSet::default(), |all, t| all.or(&automaton.live_bytes(t.local.state)));
+    let children = trie.children(p).filter(|&child| live.has(trie.byte(child)));
+    children.map(|child| trie.tokens_below(child).len()).sum()
+}
 
 /// Drops the exit at the node above a finished level if all tokens at and below it are legal.
 fn drop_useless_exit(trie: &Trie, level: &WalkLevel, found: &mut WalkResult) {

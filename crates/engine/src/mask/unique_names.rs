@@ -104,14 +104,9 @@ impl MaskCache {
             Arc::from(row)
         });
         let tokens: Vec<TokenId> = free.tokens.iter().copied().filter(|t| !stuck.contains(t)).collect();
-        let exits: Vec<ExitToken> = match free.exits {
-            Some(exits) => {
-                let tails = self.exit_set(exits).clone();
-                // Exits of text are never wide.
-                tails.entries.iter().filter(|tail| !stuck.contains(&tail.token)).copied().collect()
-            }
-            None => Vec::new(),
-        };
+        // Exits of text are never wide.
+        let tails = free.exits.iter().flat_map(|&exits| self.exit_set(exits).entries.iter());
+        let exits: Vec<ExitToken> = tails.filter(|tail| !stuck.contains(&tail.token)).copied().collect();
         self.local_mask(base, tokens.into_iter(), exits)
     }
 }
