@@ -55,7 +55,7 @@ const MAX_FULL_BYTES: usize = 64 << 20;
 /// is used. A smaller number
 /// slows down grammars with some dozens of stacks whose sets are all known. Unit tests use a
 /// smaller one so that they reach the sweep.
-pub(super) const SWEEP_AFTER_PAIRS: usize = if cfg!(test) { 32 } else { 128 };
+pub(super) const SWEEP_AFTER_PAIRS: usize = if cfg!(test) { 32 } else { 2_000 };
 /// Number of exits walked for one mask from which on the sweep is used.
 const SWEEP_AFTER_EXITS: usize = 200_000;
 /// Up to this number of exits, those that pass a return are merged with those found after it. More
@@ -212,6 +212,7 @@ impl MaskCache {
             exits.extend(group.iter().flat_map(|thread| local.exits.iter().map(|&e| (e, thread.stack))));
         }
         let mut seen: FxHashSet<(ExitId, StackId)> = FxHashSet::default();
+        let mut added: FxHashSet<(LocalState, ExitId)> = FxHashSet::default();
         let mut walked = 0;
         for (exits, stack) in named {
             for frame in machine.stacks.frames(stack).clone().iter() {
@@ -237,7 +238,9 @@ impl MaskCache {
                 if self.own.next.len() > known {
                     walked += self.exit_set(exits).entries.len();
                 }
-                self.add(&mut union, &next);
+                if added.insert((ret, exits)) {
+                    self.add(&mut union, &next);
+                }
                 for frame in group {
                     todo.extend(next.further(exits).map(|e| (e, frame.parent)));
                 }

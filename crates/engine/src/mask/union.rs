@@ -30,11 +30,13 @@ impl Union {
 
     pub(super) fn add_base(&mut self, base: Option<&Arc<[u32]>>) {
         let Some(other) = base else { return };
-        match &self.base {
+        match &mut self.base {
             None => self.base = Some(other.clone()),
             Some(mine) if Arc::ptr_eq(mine, other) => {}
+            // Copies the row once; then it is this union's own.
             Some(mine) => {
-                self.base = Some(mine.iter().zip(other.iter()).map(|(a, b)| a | b).collect());
+                let mine = Arc::make_mut(mine);
+                mine.iter_mut().zip(other.iter()).for_each(|(mine, other)| *mine |= other);
             }
         }
     }
