@@ -65,6 +65,11 @@ impl Stacks {
         &self.nodes[stack as usize]
     }
 
+    /// Returns the node with one frame.
+    pub fn above(&mut self, ret: LocalState, parent: StackId) -> StackId {
+        self.intern(&[Frame { ret, parent }])
+    }
+
     /// Returns the node of some frames.
     pub(super) fn intern(&mut self, frames: &[Frame]) -> StackId {
         if let Some(&id) = self.index.get(frames) {

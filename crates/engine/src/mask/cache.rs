@@ -13,7 +13,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
 use super::class_loops::{LoopThresholds, loop_mask};
-use super::exits::{ExitSet, ExitToken, Exits, below, exits_of, in_vocabulary, set_key};
+use super::exits::{ExitLimit, ExitSet, ExitToken, Exits, below, exits_of, in_vocabulary, set_key};
 use super::memo::{BaseMasks, CountedMask, ExitId, LocalMask, MaskTables, SlicePart};
 use super::similar_states::RecentStates;
 use super::slice_search::ByteRuns;
@@ -41,6 +41,10 @@ pub struct MaskCache {
     pub(super) walker: Walker,
     /// Number of calls that are being followed, one inside the other.
     depth: usize,
+    /// True while walks enter all rules that are called.
+    enters_calls: bool,
+    /// The most exits of a mask that is being made.
+    limit: ExitLimit,
     sorter: Sorter,
     pub(super) spelled: ByteRuns,
     /// The tokens that a state rejects, for the state whose slice was requested last. The key is
@@ -61,6 +65,8 @@ const SWEEP_AFTER_EXITS: usize = 200_000;
 /// Up to this number of exits, those that pass a return are merged with those found after it. More
 /// would be copied at each return, and each path would have sets of its own.
 const MERGE_UP_TO: usize = if cfg!(test) { 20 } else { 1_000 };
+/// Maximum number of frames in the context of a heavy mask.
+const MAX_CONTEXT: usize = 6;
 /// Maximum number of calls that are followed one inside the other. Calls beyond it are walked.
 const MAX_DEPTH: usize = 64;
 /// Maximum number of tokens that [`MaskCache::pattern_text_mask`] tries one by one.
@@ -115,6 +121,8 @@ impl MaskCache {
             full_bytes: 0,
             walker: Walker::default(),
             depth: 0,
+            enters_calls: false,
+            limit: ExitLimit::NONE,
             sorter: Sorter::default(),
             spelled: ByteRuns::default(),
             rejected: None,
@@ -164,6 +172,8 @@ impl MaskCache {
             full_bytes: self.full_bytes,
             walker: Walker::default(),
             depth: 0,
+            enters_calls: false,
+            limit: ExitLimit::NONE,
             sorter: Sorter::default(),
             spelled: ByteRuns::default(),
             rejected: None,
@@ -206,7 +216,15 @@ impl MaskCache {
             let local = match further {
                 Some(mask) => mask,
                 None if apart && rooted(&machine.local.automaton) => self.root_mask(machine, local),
-                None => self.local(machine, local),
+                None => match self.light(machine, local) {
+                    Some(mask) => mask,
+                    None => {
+                        for &thread in group {
+                            self.add_in_context(machine, thread, &mut union, exits);
+                        }
+                        continue;
+                    }
+                },
             };
             self.add(&mut union, &local);
             exits.extend(group.iter().flat_map(|thread| local.exits.iter().map(|&e| (e, thread.stack))));
@@ -322,9 +340,77 @@ impl MaskCache {
             return known.clone();
         }
         let mask = self.local_uncached(machine, local);
+        if mask.heavy {
+            self.own.heavy.insert((local, UNKNOWN_STACK));
+            return mask;
+        }
         self.own.heap += mask.bytes();
         self.own.local.insert(local, mask.clone());
         mask
+    }
+
+    /// Layer 1: returns the mask of a local state, or `None` if it is heavy.
+    fn light(&mut self, machine: &mut StackMachine, local: LocalState) -> Option<LocalMask> {
+        let state = machine.local.canonical(local, self.vocab.max_token_len() as u32);
+        if self.own.heavy.contains(&(state, UNKNOWN_STACK)) {
+            return None;
+        }
+        let outer = std::mem::replace(&mut self.limit, ExitLimit::LIGHT);
+        let mask = self.local(machine, local);
+        self.limit = outer;
+        (!mask.heavy).then_some(mask)
+    }
+
+    /// Adds what a thread with a heavy mask allows. A rule that ends after every character, in any
+    /// text, has nearly all tokens as exits. With the rules around it as context, most of them stay
+    /// inside. So the thread is walked with the frames above its rule, as many as it takes.
+    fn add_in_context(
+        &mut self,
+        machine: &mut StackMachine,
+        Thread { local, stack }: Thread,
+        union: &mut Union,
+        exits: &mut Vec<(ExitId, StackId)>,
+    ) {
+        let mut todo: Vec<(SmallVec<[LocalState; 4]>, StackId)> = vec![(SmallVec::new(), stack)];
+        while let Some((path, stack)) = todo.pop() {
+            for frame in machine.stacks.frames(stack).clone().iter() {
+                let mut path = path.clone();
+                path.push(frame.ret);
+                let top = if frame.parent == ROOT_STACK { ROOT_STACK } else { UNKNOWN_STACK };
+                let context = path.iter().rev().fold(top, |parent, &ret| machine.stacks.above(ret, parent));
+                let all = top == ROOT_STACK || path.len() == MAX_CONTEXT;
+                match self.in_context(machine, Thread { local, stack: context }, all) {
+                    Some(mask) => {
+                        self.add(union, &mask);
+                        exits.extend(mask.exits.iter().map(|&e| (e, frame.parent)));
+                    }
+                    None => todo.push((path, frame.parent)),
+                }
+            }
+        }
+    }
+
+    /// Returns the mask of a state with a context above its rule, or `None` if it is heavy and not
+    /// needed with `all` exits.
+    fn in_context(&mut self, machine: &mut StackMachine, thread: Thread, all: bool) -> Option<LocalMask> {
+        let key = (thread.local, thread.stack);
+        if let Some(known) = self.own.in_context.get(&key) {
+            return Some(known.clone());
+        }
+        if self.own.heavy.contains(&key) {
+            return None;
+        }
+        let limit = if all { ExitLimit::NONE } else { ExitLimit::LIGHT };
+        let outer = std::mem::replace(&mut self.limit, limit);
+        let mask = self.walked(machine, thread);
+        self.limit = outer;
+        if mask.heavy {
+            self.own.heavy.insert(key);
+            return None;
+        }
+        self.own.heap += mask.bytes();
+        self.own.in_context.insert(key, mask.clone());
+        Some(mask)
     }
 
     /// Layer 1 for a state of the root rule in which the output may end, now or soon. Free text may
@@ -378,9 +464,17 @@ impl MaskCache {
                 if let Some(row) = walked.row.take() {
                     base = Some(with_row(base, row));
                 }
+                if walked.heavy {
+                    return LocalMask { heavy: true, ..LocalMask::default() };
+                }
                 let exits = Exits { tokens: walked.exits.iter().map(|e| e.0).collect(), wide: walked.wide };
                 let mut mask = self.local_mask(base, walked.tokens.iter().map(|t| t.0), exits);
-                self.follow_calls(machine, walked.calls, &mut mask);
+                if !self.follow_calls(machine, walked.calls, &mut mask) {
+                    let outer = std::mem::replace(&mut self.enters_calls, true);
+                    mask = self.walked(machine, thread);
+                    self.enters_calls = outer;
+                    return mask;
+                }
                 mask
             }
         };
@@ -398,7 +492,7 @@ impl MaskCache {
         }
         let vocab = self.vocab.clone();
         let (row, found) = loop_mask(machine, &vocab, &mut self.walker, thread, LoopThresholds::USUAL)?;
-        let exits = exits_of(&vocab, (vocab.trie(), 0), &found, None);
+        let exits = exits_of(&vocab, (vocab.trie(), 0), &found, None, ExitLimit::NONE)?;
         let mut row: Arc<[u32]> = row.into();
         set_all(&mut row, found.tokens.iter().map(|t| t.0));
         let exits = self.intern_exits(exits).into_iter().collect();
@@ -427,7 +521,8 @@ impl MaskCache {
             }
         }
         found.tokens.iter().for_each(|&(t, _)| dense[t as usize / 32] |= 1 << (t % 32));
-        let mut exits = exits_of(&vocab, (trie, 0), &found, None);
+        let mut exits =
+            exits_of(&vocab, (trie, 0), &found, None, ExitLimit::NONE).unwrap_or_default();
         for &known in &near.exits {
             let known = self.exit_set(known);
             let same = |token: TokenId| !bytes.contains(&vocab.token_bytes(token)[0]);
@@ -450,7 +545,7 @@ impl MaskCache {
     ) -> LocalMask {
         let exits = self.intern_exits(exits).into_iter().collect();
         if tokens.len() < DENSE_FROM {
-            return LocalMask { base, tokens: tokens.collect(), exits, passes: false };
+            return LocalMask { base, tokens: tokens.collect(), exits, ..LocalMask::default() };
         }
         let mut dense = base.take().unwrap_or_else(|| empty_row(self.vocab.len()));
         set_all(&mut dense, tokens);
@@ -529,7 +624,9 @@ impl MaskCache {
                 let row = row.get_or_insert_with(|| vec![0; self.vocab.len().div_ceil(32)]);
                 found.set_bits(trie, row);
             }
-            let exits = exits_of(&self.vocab, (trie, before), &found, row.as_deref());
+            let exits = exits_of(&self.vocab, (trie, before), &found, row.as_deref(), self.limit);
+            walked.heavy |= exits.is_none();
+            let exits = exits.unwrap_or_default();
             if let Some(row) = row {
                 found.tokens.clear();
                 walked.add_row(row);
@@ -608,6 +705,28 @@ impl MaskCache {
         ret: LocalState,
         exits: ExitId,
     ) -> LocalMask {
+        let outer = std::mem::replace(&mut self.limit, ExitLimit::NONE);
+        let mask = self.continued(machine, ret, exits);
+        self.limit = outer;
+        mask
+    }
+
+    /// Returns the mask of a rule that is called at `entries`, or `None` if it is heavy.
+    fn called(&mut self, machine: &mut StackMachine, callee: LocalState, entries: ExitId) -> Option<LocalMask> {
+        if self.own.heavy_calls.contains(&(callee, entries)) {
+            return None;
+        }
+        let outer = std::mem::replace(&mut self.limit, ExitLimit::LIGHT);
+        let mask = self.continued(machine, callee, entries);
+        self.limit = outer;
+        if mask.heavy {
+            self.own.heavy_calls.insert((callee, entries));
+        }
+        (!mask.heavy).then_some(mask)
+    }
+
+    /// Returns the mask of a state that is entered at a set of exits, up to the limit.
+    fn continued(&mut self, machine: &mut StackMachine, ret: LocalState, exits: ExitId) -> LocalMask {
         let ret = machine.local.canonical(ret, self.vocab.max_token_len() as u32);
         let key = (ret, exits);
         if let Some(known) = self.shared.layers.next.get(&key).or_else(|| self.own.next.get(&key)) {
@@ -621,7 +740,7 @@ impl MaskCache {
         self.walker.walk(machine, &tails.trie, &reached.threads, WalkOptions::LEGALITY, &mut found);
         let mut in_wide = WalkResult::default();
         let calls = self.calls_at_wide(machine, ret, &tails, &mut reached);
-        let options = WalkOptions { leave_calls: self.depth < MAX_DEPTH, ..WalkOptions::LEGALITY };
+        let options = WalkOptions { leave_calls: self.leaves_calls(), ..WalkOptions::LEGALITY };
         for &node in &tails.wide {
             self.walker.walk_below(machine, vocab.trie(), node, &reached.threads, options, &mut in_wide);
         }
@@ -631,7 +750,10 @@ impl MaskCache {
             in_wide.set_bits(vocab.trie(), &mut row);
             base = Some(row);
         }
-        let mut further = exits_of(&vocab, (vocab.trie(), 0), &in_wide, base.as_deref());
+        let further = exits_of(&vocab, (vocab.trie(), 0), &in_wide, base.as_deref(), self.limit);
+        let Some(mut further) = further else {
+            return LocalMask { heavy: true, ..LocalMask::default() };
+        };
         further.tokens.extend(found.exits.iter().flat_map(|e| tails.below(e.0)));
         let mut tokens = std::mem::take(&mut in_wide.tokens);
         let below = found.subtrees.iter().flat_map(|&node| tails.trie.tokens_below(node));
@@ -655,7 +777,12 @@ impl MaskCache {
         if !calls.is_empty() || !in_wide.calls.is_empty() {
             let all = calls.into_iter().flat_map(|call| tails.wide.iter().map(move |&node| (call, node)));
             let all = all.chain(in_wide.calls.iter().map(|&(node, call)| (call, node))).collect();
-            self.follow_calls(machine, all, &mut mask);
+            if !self.follow_calls(machine, all, &mut mask) {
+                let outer = std::mem::replace(&mut self.enters_calls, true);
+                mask = self.continued(machine, ret, exits);
+                self.enters_calls = outer;
+                return mask;
+            }
         }
         self.own.heap += mask.bytes();
         self.own.next.insert(key, mask.clone());
@@ -678,7 +805,7 @@ impl MaskCache {
             exits.wide.iter().map(|&p| tokens_after(machine, vocab.trie(), p, threads)).sum::<usize>()
         };
         let all = after(machine, &reached.threads);
-        if all < CALLED_FROM || self.depth == MAX_DEPTH {
+        if all < CALLED_FROM || !self.leaves_calls() {
             return Vec::new();
         }
         let mut without = StepResult::default();
@@ -691,15 +818,16 @@ impl MaskCache {
     }
 
     /// Adds to a mask what calls allow that a walk has not entered: the tokens of the called rules,
-    /// and those that follow the returns. So the walk of a rule is shared by all calls of it.
+    /// and those that follow the returns. So the walk of a rule is shared by all calls of it. Returns
+    /// false if the mask of a called rule is heavy.
     fn follow_calls(
         &mut self,
         machine: &mut StackMachine,
         mut calls: Vec<(PendingCall, TrieNode)>,
         mask: &mut LocalMask,
-    ) {
+    ) -> bool {
         if calls.is_empty() {
-            return;
+            return true;
         }
         calls.sort_unstable();
         calls.dedup();
@@ -712,7 +840,10 @@ impl MaskCache {
             let PendingCall { callee, ret } = group[0].0;
             let nodes = Exits { tokens: Vec::new(), wide: group.iter().map(|call| call.1).collect() };
             let Some(entries) = self.intern_exits(nodes) else { continue };
-            let called = self.after_return(machine, callee, entries);
+            let Some(called) = self.called(machine, callee, entries) else {
+                self.depth -= 1;
+                return false;
+            };
             self.add(&mut union, &called);
             for exits in called.further(entries) {
                 let Some(ret) = ret else {
@@ -730,13 +861,19 @@ impl MaskCache {
         mask.exits = further;
         let Mask { base, tokens } = union.finish(self.vocab.len(), &mut self.sorter);
         (mask.base, mask.tokens) = (base, tokens.into());
+        true
+    }
+
+    /// Returns true if walks may leave calls to be followed.
+    fn leaves_calls(&self) -> bool {
+        !self.enters_calls && self.depth < MAX_DEPTH
     }
 
     /// Returns what a walk from a local state must report. Inside strings, some exits are removed
     /// later, by the names or the numbers of characters before them.
     fn walk_options(&self, machine: &StackMachine, local: LocalState) -> WalkOptions {
         let filtered = local.counts_chars() || machine.local.automaton.is_text_state(local.state);
-        let leave_calls = !filtered && self.depth < MAX_DEPTH;
+        let leave_calls = !filtered && self.leaves_calls();
         WalkOptions { only_legality: !filtered, leave_calls, ..WalkOptions::ALL }
     }
 }

@@ -97,7 +97,24 @@ impl ExitSet {
 /// Number of tokens above which exits are filtered, and kept as nodes where many are left.
 const FILTER_FROM: usize = if cfg!(test) { 20 } else { 2_000 };
 
-/// Returns the exits that a walk of a trie found. The trie holds the tokens without their first
+/// The most exits of a mask that is of use.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct ExitLimit {
+    tokens: usize,
+    wide: usize,
+}
+
+impl ExitLimit {
+    /// Any number.
+    pub const NONE: ExitLimit = ExitLimit { tokens: usize::MAX, wide: usize::MAX };
+    /// Beyond this number, a walk with more context has fewer.
+    pub const LIGHT: ExitLimit = match cfg!(test) {
+        true => ExitLimit { tokens: 60, wide: 2 },
+        false => ExitLimit { tokens: 12_000, wide: 12 },
+    };
+}
+
+/// Returns the exits that a walk of a trie found, or `None` beyond the limit. The trie holds the tokens without their first
 /// `before` bytes. Where exits are many, those of tokens that stay inside the rule are left out; these
 /// tokens are in `legal`, if that row is made already.
 pub(super) fn exits_of(
@@ -105,12 +122,13 @@ pub(super) fn exits_of(
     (trie, before): (&Trie, u16),
     found: &WalkResult,
     legal: Option<&[u32]>,
-) -> Exits {
+    limit: ExitLimit,
+) -> Option<Exits> {
     let shifted = |tail: ExitToken| ExitToken { offset: tail.offset + before, ..tail };
     let mut exits = Exits::default();
     if found.exits.iter().map(|node| trie.tokens_below(node.0).len()).sum::<usize>() <= FILTER_FROM {
         exits.tokens.extend(found.exits.iter().flat_map(|node| below(trie, node.0)).map(shifted));
-        return exits;
+        return Some(exits);
     }
     let mut made = Vec::new();
     let row = legal.unwrap_or_else(|| {
@@ -123,6 +141,9 @@ pub(super) fn exits_of(
         let from = exits.tokens.len();
         let tails = || below(trie, node).filter(leaves).map(shifted);
         exits.tokens.extend(tails().take(WIDE_FROM));
+        if exits.tokens.len() > limit.tokens || exits.wide.len() > limit.wide {
+            return None;
+        }
         if exits.tokens.len() - from < WIDE_FROM {
             continue;
         }
@@ -133,7 +154,7 @@ pub(super) fn exits_of(
     }
     exits.wide.sort_unstable();
     exits.wide.dedup();
-    exits
+    Some(exits)
 }
 
 /// Returns the node of the trie of the vocabulary with the same path as a node of a trie of tokens

@@ -5,13 +5,13 @@
 
 use std::sync::{Arc, Mutex};
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
 use super::exits::{ExitSet, ExitToken};
 use super::state_fits::SliceFit;
 use super::token_mask::alone;
-use crate::machine::{LocalState, PendingCall};
+use crate::machine::{LocalState, PendingCall, StackId};
 use crate::vocab::{ClassSet, TokenId, TrieNode};
 
 /// Index of an interned set of exits: even ones belong to the base, odd ones to the grammar.
@@ -26,6 +26,8 @@ pub(super) struct LocalMask {
     /// True if the rule may end right after the return, so that the exits it was entered with also
     /// leave it.
     pub(super) passes: bool,
+    /// True if there are more exits than the limit; they are left out.
+    pub(super) heavy: bool,
 }
 
 /// The tokens and exits of a state without a bounded register, with character counts. The mask for
@@ -47,6 +49,8 @@ pub(super) struct CountedMask {
     /// Calls that are still to be followed, and the nodes of the trie of the vocabulary at which
     /// they are made.
     pub(super) calls: Vec<(PendingCall, TrieNode)>,
+    /// True if there are more exits than the limit; they are left out.
+    pub(super) heavy: bool,
 }
 
 /// The tokens of a slice up to a length.
@@ -70,6 +74,12 @@ pub(super) struct MaskTables {
     pub(super) outside: FxHashMap<u32, LocalMask>,
     pub(super) slice_of: FxHashMap<(u32, bool, bool), Option<SliceFit>>,
     pub(super) exits: Vec<Arc<ExitSet>>,
+    /// The states, with the context above their rule, whose masks are heavy.
+    pub(super) heavy: FxHashSet<(LocalState, StackId)>,
+    /// The called states and sets of exits for which the same holds.
+    pub(super) heavy_calls: FxHashSet<(LocalState, ExitId)>,
+    /// The masks of states with a context above their rule.
+    pub(super) in_context: FxHashMap<(LocalState, StackId), LocalMask>,
     /// By [`set_key`](super::exits::set_key); on a collision, the next free number.
     pub(super) exit_index: FxHashMap<u64, ExitId>,
     pub(super) next: FxHashMap<(LocalState, ExitId), LocalMask>,
@@ -82,9 +92,11 @@ impl MaskTables {
         // Keys and values in hash tables, an eighth of whose slots are free.
         let masks = self.local.capacity() * (size_of::<(LocalState, LocalMask)>() + 1)
             + self.next.capacity() * (size_of::<(LocalState, ExitId, LocalMask)>() + 1);
+        let contexts = self.in_context.capacity() * (size_of::<(LocalState, StackId, LocalMask)>() + 1)
+            + (self.heavy.capacity() + self.heavy_calls.capacity()) * 17;
         let outside = self.outside.capacity() * (size_of::<(u32, LocalMask)>() + 1);
         let exits = self.exits.capacity() * 8 + self.exit_index.capacity() * 17;
-        masks + outside + exits + self.slice_of.capacity() * 32 + self.text.capacity() * 17 + self.heap
+        masks + contexts + outside + exits + self.slice_of.capacity() * 32 + self.text.capacity() * 17 + self.heap
     }
 }
 

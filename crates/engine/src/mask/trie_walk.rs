@@ -457,8 +457,14 @@ pub(super) fn tokens_after(machine: &mut StackMachine, trie: &Trie, p: TrieNode,
     let automaton = &mut machine.local.automaton;
     let live =
         threads.iter().fold(ByteSet::default(), |all, t| all.or(&automaton.live_bytes(t.local.state)));
-    let children = trie.children(p).filter(|&child| live.has(trie.byte(child)));
-    children.map(|child| trie.tokens_below(child).len()).sum()
+    let below = |child: TrieNode| trie.tokens_below(child).len();
+    match trie.fan(p) {
+        Some(fan) => {
+            let mut bytes = live.and(trie.fan_bytes(fan));
+            std::iter::from_fn(|| bytes.pop()).map(|byte| below(trie.child_in(fan, byte))).sum()
+        }
+        None => trie.children(p).filter(|&child| live.has(trie.byte(child))).map(below).sum(),
+    }
 }
 
 /// Drops the exit at the node above a finished level if all tokens at and below it are legal.
