@@ -136,7 +136,13 @@ impl StackMachine {
 
     /// Does the same as [`StackMachine::step`], but returns the calls from the root rule and the
     /// unknown stack instead of entering the called rules, where no register is involved.
-    pub fn step_to_calls(&mut self, threads: &[Thread], b: u8, here: TextId, out: &mut StepResult) -> Vec<PendingCall> {
+    pub fn step_to_calls(
+        &mut self,
+        threads: &[Thread],
+        b: u8,
+        here: TextId,
+        out: &mut StepResult,
+    ) -> Vec<PendingCall> {
         self.begin(out);
         self.scratch.pending = Some(Vec::new());
         for thread in threads {
@@ -150,7 +156,12 @@ impl StackMachine {
 
     /// Does the same as [`StackMachine::closure_from`] on the unknown stack, but returns the calls
     /// instead of entering the called rules.
-    pub fn closure_to_calls(&mut self, local: LocalState, here: TextId, out: &mut StepResult) -> Vec<PendingCall> {
+    pub fn closure_to_calls(
+        &mut self,
+        local: LocalState,
+        here: TextId,
+        out: &mut StepResult,
+    ) -> Vec<PendingCall> {
         self.begin(out);
         self.scratch.pending = Some(Vec::new());
         self.scratch.todo.push((local, UNKNOWN_STACK));

@@ -10,7 +10,6 @@
 use std::sync::{Arc, Mutex};
 
 use rustc_hash::{FxHashMap, FxHashSet};
-use smallvec::SmallVec;
 
 use super::class_loops::{LoopThresholds, loop_mask};
 use super::exits::{ExitLimit, ExitSet, ExitToken, Exits, below, exits_of, in_vocabulary, set_key};
@@ -18,13 +17,12 @@ use super::memo::{BaseMasks, CountedMask, ExitId, LocalMask, MaskTables, SlicePa
 use super::similar_states::RecentStates;
 use super::slice_search::ByteRuns;
 use super::token_mask::Mask;
-use super::trie_walk::{ByteFilter, CALLED_FROM, WalkOptions, WalkResult, Walker, tokens_after};
+use super::trie_walk::{ByteFilter, WalkOptions, WalkResult, Walker};
 use super::union::{DENSE_FROM, Sorter, Union, empty_row, set_all, with_row};
 use crate::machine::{
-    Automaton, ConfigId, LocalState, Machine, PendingCall, ROOT_STACK, StackId, StackMachine, StepResult, TRIED, Thread,
-    UNKNOWN_STACK,
+    Automaton, ConfigId, LocalState, Machine, ROOT_STACK, StackId, StackMachine, TRIED, Thread, UNKNOWN_STACK,
 };
-use crate::vocab::{TokenId, Trie, TrieNode, Vocabulary};
+use crate::vocab::{TokenId, Trie, Vocabulary};
 
 /// The masks of one grammar over one vocabulary.
 pub struct MaskCache {
@@ -40,12 +38,12 @@ pub struct MaskCache {
     full_bytes: usize,
     pub(super) walker: Walker,
     /// Number of calls that are being followed, one inside the other.
-    depth: usize,
+    pub(super) depth: usize,
     /// True while walks enter all rules that are called.
-    enters_calls: bool,
+    pub(super) enters_calls: bool,
     /// The most exits of a mask that is being made.
-    limit: ExitLimit,
-    sorter: Sorter,
+    pub(super) limit: ExitLimit,
+    pub(super) sorter: Sorter,
     pub(super) spelled: ByteRuns,
     /// The tokens that a state rejects, for the state whose slice was requested last. The key is
     /// the state, whether a blank precedes, and the slice.
@@ -62,13 +60,6 @@ const MAX_FULL_BYTES: usize = 64 << 20;
 pub(super) const SWEEP_AFTER_PAIRS: usize = if cfg!(test) { 32 } else { 2_000 };
 /// Number of exits walked for one mask from which on the sweep is used.
 const SWEEP_AFTER_EXITS: usize = 200_000;
-/// Up to this number of exits, those that pass a return are merged with those found after it. More
-/// would be copied at each return, and each path would have sets of its own.
-const MERGE_UP_TO: usize = if cfg!(test) { 20 } else { 1_000 };
-/// Maximum number of frames in the context of a heavy mask.
-const MAX_CONTEXT: usize = 6;
-/// Maximum number of calls that are followed one inside the other. Calls beyond it are walked.
-const MAX_DEPTH: usize = 64;
 /// Maximum number of tokens that [`MaskCache::pattern_text_mask`] tries one by one.
 const MAX_TRIED_TOKENS: usize = 8_000;
 
@@ -298,7 +289,7 @@ impl MaskCache {
         all.into()
     }
 
-    fn add(&self, union: &mut Union, mask: &LocalMask) {
+    pub(super) fn add(&self, union: &mut Union, mask: &LocalMask) {
         union.add_tokens(&mask.tokens);
         for &exits in &mask.exits {
             union.add_tokens(&self.exit_set(exits).ending);
@@ -347,70 +338,6 @@ impl MaskCache {
         self.own.heap += mask.bytes();
         self.own.local.insert(local, mask.clone());
         mask
-    }
-
-    /// Layer 1: returns the mask of a local state, or `None` if it is heavy.
-    fn light(&mut self, machine: &mut StackMachine, local: LocalState) -> Option<LocalMask> {
-        let state = machine.local.canonical(local, self.vocab.max_token_len() as u32);
-        if self.own.heavy.contains(&(state, UNKNOWN_STACK)) {
-            return None;
-        }
-        let outer = std::mem::replace(&mut self.limit, ExitLimit::LIGHT);
-        let mask = self.local(machine, local);
-        self.limit = outer;
-        (!mask.heavy).then_some(mask)
-    }
-
-    /// Adds what a thread with a heavy mask allows. A rule that ends after every character, in any
-    /// text, has nearly all tokens as exits. With the rules around it as context, most of them stay
-    /// inside. So the thread is walked with the frames above its rule, as many as it takes.
-    fn add_in_context(
-        &mut self,
-        machine: &mut StackMachine,
-        Thread { local, stack }: Thread,
-        union: &mut Union,
-        exits: &mut Vec<(ExitId, StackId)>,
-    ) {
-        let mut todo: Vec<(SmallVec<[LocalState; 4]>, StackId)> = vec![(SmallVec::new(), stack)];
-        while let Some((path, stack)) = todo.pop() {
-            for frame in machine.stacks.frames(stack).clone().iter() {
-                let mut path = path.clone();
-                path.push(frame.ret);
-                let top = if frame.parent == ROOT_STACK { ROOT_STACK } else { UNKNOWN_STACK };
-                let context = path.iter().rev().fold(top, |parent, &ret| machine.stacks.above(ret, parent));
-                let all = top == ROOT_STACK || path.len() == MAX_CONTEXT;
-                match self.in_context(machine, Thread { local, stack: context }, all) {
-                    Some(mask) => {
-                        self.add(union, &mask);
-                        exits.extend(mask.exits.iter().map(|&e| (e, frame.parent)));
-                    }
-                    None => todo.push((path, frame.parent)),
-                }
-            }
-        }
-    }
-
-    /// Returns the mask of a state with a context above its rule, or `None` if it is heavy and not
-    /// needed with `all` exits.
-    fn in_context(&mut self, machine: &mut StackMachine, thread: Thread, all: bool) -> Option<LocalMask> {
-        let key = (thread.local, thread.stack);
-        if let Some(known) = self.own.in_context.get(&key) {
-            return Some(known.clone());
-        }
-        if self.own.heavy.contains(&key) {
-            return None;
-        }
-        let limit = if all { ExitLimit::NONE } else { ExitLimit::LIGHT };
-        let outer = std::mem::replace(&mut self.limit, limit);
-        let mask = self.walked(machine, thread);
-        self.limit = outer;
-        if mask.heavy {
-            self.own.heavy.insert(key);
-            return None;
-        }
-        self.own.heap += mask.bytes();
-        self.own.in_context.insert(key, mask.clone());
-        Some(mask)
     }
 
     /// Layer 1 for a state of the root rule in which the output may end, now or soon. Free text may
@@ -521,8 +448,7 @@ impl MaskCache {
             }
         }
         found.tokens.iter().for_each(|&(t, _)| dense[t as usize / 32] |= 1 << (t % 32));
-        let mut exits =
-            exits_of(&vocab, (trie, 0), &found, None, ExitLimit::NONE).unwrap_or_default();
+        let mut exits = exits_of(&vocab, (trie, 0), &found, None, ExitLimit::NONE).unwrap_or_default();
         for &known in &near.exits {
             let known = self.exit_set(known);
             let same = |token: TokenId| !bytes.contains(&vocab.token_bytes(token)[0]);
@@ -696,177 +622,6 @@ impl MaskCache {
         self.own.heap += text.bytes();
         self.own.text.insert(state, text.clone());
         text
-    }
-
-    /// Layer 2: returns the mask after a rule ended at `exits` and returned to `ret`.
-    pub(super) fn after_return(
-        &mut self,
-        machine: &mut StackMachine,
-        ret: LocalState,
-        exits: ExitId,
-    ) -> LocalMask {
-        let outer = std::mem::replace(&mut self.limit, ExitLimit::NONE);
-        let mask = self.continued(machine, ret, exits);
-        self.limit = outer;
-        mask
-    }
-
-    /// Returns the mask of a rule that is called at `entries`, or `None` if it is heavy.
-    fn called(&mut self, machine: &mut StackMachine, callee: LocalState, entries: ExitId) -> Option<LocalMask> {
-        if self.own.heavy_calls.contains(&(callee, entries)) {
-            return None;
-        }
-        let outer = std::mem::replace(&mut self.limit, ExitLimit::LIGHT);
-        let mask = self.continued(machine, callee, entries);
-        self.limit = outer;
-        if mask.heavy {
-            self.own.heavy_calls.insert((callee, entries));
-        }
-        (!mask.heavy).then_some(mask)
-    }
-
-    /// Returns the mask of a state that is entered at a set of exits, up to the limit.
-    fn continued(&mut self, machine: &mut StackMachine, ret: LocalState, exits: ExitId) -> LocalMask {
-        let ret = machine.local.canonical(ret, self.vocab.max_token_len() as u32);
-        let key = (ret, exits);
-        if let Some(known) = self.shared.layers.next.get(&key).or_else(|| self.own.next.get(&key)) {
-            return known.clone();
-        }
-        let mut reached = StepResult::default();
-        machine.closure_from(ret, UNKNOWN_STACK, TRIED, &mut reached);
-        let tails = self.exit_set(exits).clone();
-        let vocab = self.vocab.clone();
-        let mut found = WalkResult::default();
-        self.walker.walk(machine, &tails.trie, &reached.threads, WalkOptions::LEGALITY, &mut found);
-        let mut in_wide = WalkResult::default();
-        let calls = self.calls_at_wide(machine, ret, &tails, &mut reached);
-        let options = WalkOptions { leave_calls: self.leaves_calls(), ..WalkOptions::LEGALITY };
-        for &node in &tails.wide {
-            self.walker.walk_below(machine, vocab.trie(), node, &reached.threads, options, &mut in_wide);
-        }
-        let mut base = None;
-        if !in_wide.subtrees.is_empty() {
-            let mut row = vec![0; vocab.len().div_ceil(32)];
-            in_wide.set_bits(vocab.trie(), &mut row);
-            base = Some(row);
-        }
-        let further = exits_of(&vocab, (vocab.trie(), 0), &in_wide, base.as_deref(), self.limit);
-        let Some(mut further) = further else {
-            return LocalMask { heavy: true, ..LocalMask::default() };
-        };
-        further.tokens.extend(found.exits.iter().flat_map(|e| tails.below(e.0)));
-        let mut tokens = std::mem::take(&mut in_wide.tokens);
-        let below = found.subtrees.iter().flat_map(|&node| tails.trie.tokens_below(node));
-        let ids = found.tokens.iter().map(|t| &t.0).chain(below);
-        tokens.extend(ids.map(|&id| (tails.entries[id as usize].token, 0)));
-        let ends = reached.exit.is_some();
-        let nothing_new = further.tokens.is_empty() && further.wide.is_empty();
-        let apart = !tails.wide.is_empty() || tails.entries.len() > MERGE_UP_TO;
-        if ends && !nothing_new && !apart {
-            further.tokens.extend_from_slice(&tails.entries);
-        }
-        // A token that left at several offsets may leave again at one. Without this, exits would
-        // multiply.
-        further.tokens.sort_unstable();
-        further.tokens.dedup();
-        let mut mask = self.local_mask(base.map(Arc::from), tokens.iter().map(|t| t.0), further);
-        if ends && nothing_new {
-            mask.exits.push(exits);
-        }
-        mask.passes = ends && !nothing_new && apart;
-        if !calls.is_empty() || !in_wide.calls.is_empty() {
-            let all = calls.into_iter().flat_map(|call| tails.wide.iter().map(move |&node| (call, node)));
-            let all = all.chain(in_wide.calls.iter().map(|&(node, call)| (call, node))).collect();
-            if !self.follow_calls(machine, all, &mut mask) {
-                let outer = std::mem::replace(&mut self.enters_calls, true);
-                mask = self.continued(machine, ret, exits);
-                self.enters_calls = outer;
-                return mask;
-            }
-        }
-        self.own.heap += mask.bytes();
-        self.own.next.insert(key, mask.clone());
-        mask
-    }
-}
-
-impl MaskCache {
-    /// Returns the calls that `ret` makes, if the called rules have many tokens after the wide exits
-    /// of a set. Then `reached` becomes what `ret` reaches without them.
-    fn calls_at_wide(
-        &mut self,
-        machine: &mut StackMachine,
-        ret: LocalState,
-        exits: &ExitSet,
-        reached: &mut StepResult,
-    ) -> Vec<PendingCall> {
-        let vocab = &self.vocab;
-        let mut after = |machine: &mut StackMachine, threads: &[Thread]| {
-            exits.wide.iter().map(|&p| tokens_after(machine, vocab.trie(), p, threads)).sum::<usize>()
-        };
-        let all = after(machine, &reached.threads);
-        if all < CALLED_FROM || !self.leaves_calls() {
-            return Vec::new();
-        }
-        let mut without = StepResult::default();
-        let calls = machine.closure_to_calls(ret, TRIED, &mut without);
-        if calls.is_empty() || all - after(machine, &without.threads) < CALLED_FROM {
-            return Vec::new();
-        }
-        reached.threads = without.threads;
-        calls
-    }
-
-    /// Adds to a mask what calls allow that a walk has not entered: the tokens of the called rules,
-    /// and those that follow the returns. So the walk of a rule is shared by all calls of it. Returns
-    /// false if the mask of a called rule is heavy.
-    fn follow_calls(
-        &mut self,
-        machine: &mut StackMachine,
-        mut calls: Vec<(PendingCall, TrieNode)>,
-        mask: &mut LocalMask,
-    ) -> bool {
-        if calls.is_empty() {
-            return true;
-        }
-        calls.sort_unstable();
-        calls.dedup();
-        let mut union = Union::default();
-        union.add_base(mask.base.as_ref());
-        union.add_tokens(&mask.tokens);
-        let mut further: SmallVec<[ExitId; 2]> = mask.exits.clone();
-        self.depth += 1;
-        for group in calls.chunk_by(|a, b| a.0 == b.0) {
-            let PendingCall { callee, ret } = group[0].0;
-            let nodes = Exits { tokens: Vec::new(), wide: group.iter().map(|call| call.1).collect() };
-            let Some(entries) = self.intern_exits(nodes) else { continue };
-            let Some(called) = self.called(machine, callee, entries) else {
-                self.depth -= 1;
-                return false;
-            };
-            self.add(&mut union, &called);
-            for exits in called.further(entries) {
-                let Some(ret) = ret else {
-                    further.push(exits);
-                    continue;
-                };
-                let next = self.after_return(machine, ret, exits);
-                self.add(&mut union, &next);
-                further.extend(next.further(exits));
-            }
-        }
-        self.depth -= 1;
-        further.sort_unstable();
-        further.dedup();
-        mask.exits = further;
-        let Mask { base, tokens } = union.finish(self.vocab.len(), &mut self.sorter);
-        (mask.base, mask.tokens) = (base, tokens.into());
-        true
-    }
-
-    /// Returns true if walks may leave calls to be followed.
-    fn leaves_calls(&self) -> bool {
-        !self.enters_calls && self.depth < MAX_DEPTH
     }
 
     /// Returns what a walk from a local state must report. Inside strings, some exits are removed

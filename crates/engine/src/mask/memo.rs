@@ -96,7 +96,13 @@ impl MaskTables {
             + (self.heavy.capacity() + self.heavy_calls.capacity()) * 17;
         let outside = self.outside.capacity() * (size_of::<(u32, LocalMask)>() + 1);
         let exits = self.exits.capacity() * 8 + self.exit_index.capacity() * 17;
-        masks + contexts + outside + exits + self.slice_of.capacity() * 32 + self.text.capacity() * 17 + self.heap
+        masks
+            + contexts
+            + outside
+            + exits
+            + self.slice_of.capacity() * 32
+            + self.text.capacity() * 17
+            + self.heap
     }
 }
 

@@ -12,12 +12,16 @@
 //!
 //! # Files
 //!
-//! - `cache`: [`MaskCache`], the three memo tables and how they are filled.
+//! - `cache`: [`MaskCache`], the three memo tables, and layers 1 and 3.
 //! - `memo`: the data types of the memo tables, and [`BaseMasks`], which grammars share.
 //! - `token_mask`: [`Mask`]. `union`: unions of masks, and operations on mask rows.
 //! - `exits`: sets of exits and the trie of what remains of their tokens.
 //! - `trie_walk`: the walk of the byte trie that finds the legal tokens of a state.
-//! - `thread_sets`: interned sets of threads with memoised steps, for walks in ambiguous grammars.
+//! - `returns`: layer 2, the masks after returns.
+//! - `calls`: calls that a walk leaves, so that all callers share the mask of the called rule.
+//! - `contexts`: masks of states in the context of the rules around theirs.
+//! - `thread_sets`: interned sets of threads with memoised steps, for walks that enter and leave
+//!   rules.
 //! - `slice_masks`: the part of a mask that slices of the vocabulary give.
 //! - `state_fits`: how long strings over a slice may be for a state, as data.
 //! - `slice_fit`: the choice of the slice for a state.
@@ -50,6 +54,8 @@
 //!     h  class_loop_mask           loop in a class of bytes that is no slice
 //!     i  slice and residue walk    widest slice first, then narrower ones
 //!     j  trie walk                 the whole vocabulary
+//!     k  follow_calls              calls that the walk of i or j has left
+//!     l  add_in_context            instead, if nearly all tokens are exits
 //!  4  for each set of exits and stack:
 //!     a  after_return              memo table, else a walk of the exit trie
 //!     b  sweep_stacks              instead, if there are many pairs
@@ -58,8 +64,8 @@
 //!  7  remove repeated items        if the constraint has unique items
 //! ```
 //!
-//! Step 3b makes its mask by g to j and keeps it in a table of its own. The memo table of c keeps
-//! the results of d to j.
+//! Step 3b makes its mask by g to k and keeps it in a table of its own. The memo table of c keeps
+//! the results of d to k.
 //!
 //! # Cost
 //!
@@ -73,13 +79,16 @@
 
 mod added_tokens;
 mod cache;
+mod calls;
 mod class_loops;
+mod contexts;
 mod exits;
 mod memo;
 #[cfg(test)]
 mod oracle_tests;
 mod rejected_tokens;
 mod rejection_bytes;
+mod returns;
 mod similar_states;
 mod slice_fit;
 mod slice_masks;

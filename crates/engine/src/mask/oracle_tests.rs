@@ -6,8 +6,9 @@ use std::collections::BTreeSet;
 use super::cache::SWEEP_AFTER_PAIRS;
 use super::class_loops::{LoopThresholds, loop_mask};
 use super::exits::below;
+use super::memo::LocalMask;
 use super::similar_states::RecentStates;
-use super::trie_walk::{ByteFilter, WalkResult, Walker};
+use super::trie_walk::{WalkOptions, WalkResult, Walker};
 use super::{BaseMasks, MaskCache};
 use crate::constraint::ir::Node;
 use crate::machine::{
@@ -128,8 +129,24 @@ impl Setting {
     ) -> (BTreeSet<TokenId>, BTreeSet<(TokenId, u16)>) {
         let mut found = WalkResult::default();
         let trie = self.vocab.trie();
-        Walker::default().walk(machine, trie, &[thread], (ByteFilter::NOTHING, None), &mut found);
+        Walker::default().walk(machine, trie, &[thread], WalkOptions::ALL, &mut found);
         (found.tokens.iter().map(|t| t.0).collect(), self.tails(&found))
+    }
+
+    /// The exits of a mask that is not heavy, without those of tokens that are legal inside the rule.
+    fn exits(
+        &self,
+        masks: &MaskCache,
+        mask: &LocalMask,
+        legal: &BTreeSet<TokenId>,
+    ) -> BTreeSet<(TokenId, u16)> {
+        assert!(!mask.heavy && !mask.passes);
+        let sets = mask.exits.iter().map(|&id| masks.exit_set(id));
+        let tails = sets.flat_map(|set| {
+            let wide = set.wide.iter().flat_map(|&node| below(self.vocab.trie(), node));
+            set.entries.iter().copied().chain(wide)
+        });
+        tails.map(|tail| (tail.token, tail.offset)).filter(|exit| !legal.contains(&exit.0)).collect()
     }
 
     fn tails(&self, found: &WalkResult) -> BTreeSet<(TokenId, u16)> {
@@ -203,10 +220,8 @@ fn shortcuts_find_what_a_walk_finds() {
             }
             let mask = masks.walked(&mut machine.core, thread);
             assert_eq!(row_tokens(mask.base.as_deref(), &mask.tokens), tokens, "{text} {case} {state}");
-            let tails = mask.exits.map_or_else(BTreeSet::new, |id| {
-                masks.exit_set(id).entries.iter().map(|tail| (tail.token, tail.offset)).collect()
-            });
-            assert_eq!(tails, exits, "{text} {case} {state}");
+            let exits: BTreeSet<_> = exits.into_iter().filter(|exit| !tokens.contains(&exit.0)).collect();
+            assert_eq!(setting.exits(&masks, &mask, &tokens), exits, "{text} {case} {state}");
             masks_compared += 1;
         }
     }
@@ -253,10 +268,8 @@ fn words_are_counted_as_a_walk_counts_them() {
             let (tokens, exits) = setting.walked(&mut machine.core, thread);
             let mask = masks.walked(&mut machine.core, thread);
             assert_eq!(row_tokens(mask.base.as_deref(), &mask.tokens), tokens, "{text} {case} {state}");
-            let tails = mask.exits.map_or_else(BTreeSet::new, |id| {
-                masks.exit_set(id).entries.iter().map(|tail| (tail.token, tail.offset)).collect()
-            });
-            assert_eq!(tails, exits, "{text} {case} {state}");
+            let exits: BTreeSet<_> = exits.into_iter().filter(|exit| !tokens.contains(&exit.0)).collect();
+            assert_eq!(setting.exits(&masks, &mask, &tokens), exits, "{text} {case} {state}");
             if let Some(contained) = masks.slice_of(&mut machine.core, thread, false) {
                 partly += usize::from(contained.near().is_partial());
                 nowhere += usize::from(contained.need.reach < u32::MAX);
@@ -300,14 +313,7 @@ fn rules_that_end_inside_tokens() {
             let ends =
                 masks.slice_of(&mut machine.core, thread, false).is_some_and(|contained| contained.ends);
             let mask = masks.walked(&mut machine.core, thread);
-            let tails = mask.exits.map_or_else(BTreeSet::new, |id| {
-                masks
-                    .exit_set(id)
-                    .entries
-                    .iter()
-                    .map(|tail| (tail.token, tail.offset))
-                    .collect::<BTreeSet<_>>()
-            });
+            let tails = setting.exits(&masks, &mask, &BTreeSet::new());
             // A token that ends with the rule is legal. So is one that stays inside, even if it
             // could have left.
             let legal = |tokens: &BTreeSet<TokenId>, exits: &BTreeSet<(TokenId, u16)>| {
@@ -470,13 +476,7 @@ fn crowds_allow_what_their_threads_do() {
             let from = if threads.len() > SWEEP_AFTER_PAIRS { 2 } else { 0 };
             for walker in &mut walkers[from..] {
                 let mut found = WalkResult::default();
-                walker.walk(
-                    &mut machine.core,
-                    setting.vocab.trie(),
-                    &threads,
-                    (ByteFilter::NOTHING, None),
-                    &mut found,
-                );
+                walker.walk(&mut machine.core, setting.vocab.trie(), &threads, WalkOptions::ALL, &mut found);
                 let found: BTreeSet<TokenId> = found.tokens.iter().map(|t| t.0).collect();
                 assert_eq!(found, legal, "{text}");
             }

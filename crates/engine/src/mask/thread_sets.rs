@@ -32,7 +32,9 @@ use crate::vocab::byte_group;
 /// Up to this number, threads are stepped anew at each node of a small walk.
 pub(super) const MIN_SET_SIZE: usize = 6;
 /// Number of trie nodes below the visits of a set from which on its loops are computed.
-const LOOPS_AFTER_NODES: u32 = if cfg!(test) { 4 } else { 1_000 };
+const LOOPS_AFTER_NODES: u32 = if cfg!(test) { 30 } else { 1_000 };
+/// Maximum number of threads of a set whose loops are computed.
+const MAX_LOOPING: usize = 64;
 /// Maximum number of bytes held during a walk. Beyond it, sets are stepped anew at each node.
 const MAX_BYTES: usize = 64 << 20;
 /// Maximum number of bytes held between walks.
@@ -161,7 +163,11 @@ impl ThreadSets {
             return loops;
         }
         set.nodes = set.nodes.saturating_add(nodes);
-        if set.nodes < LOOPS_AFTER_NODES { 0 } else { self.find_loops(machine, id) }
+        if set.nodes < LOOPS_AFTER_NODES || set.threads.len() > MAX_LOOPING {
+            0
+        } else {
+            self.find_loops(machine, id)
+        }
     }
 
     fn find_loops(&mut self, machine: &mut StackMachine, id: ThreadSetId) -> u16 {
@@ -207,8 +213,7 @@ impl ThreadSets {
                 let to = (!reached.threads.is_empty()).then(|| self.intern(machine, &reached.threads));
                 self.steps.push(Step { to, ended: reached.ended, exit: reached.exit });
                 self.reached = reached;
-                self.bytes +=
-                    size_of_val(&*self.raw) + size_of::<(Box<[Thread]>, u32)>() + size_of::<Step>();
+                self.bytes += size_of_val(&*self.raw) + size_of::<(Box<[Thread]>, u32)>() + size_of::<Step>();
                 let step = self.steps.len() as u32 - 1;
                 self.entered.insert(self.raw.as_slice().into(), step);
                 step

@@ -432,7 +432,9 @@ impl Walker {
     ) -> WalkLevel {
         let (fan, rest) = fan(trie, p, || self.thread_sets.live(set));
         let (from, one) = match *self.thread_sets.threads(set) {
-            [one] if machine.local.automaton.stays_in_rule(one.local.state, one.stack) => (SINGLE_THREAD, one),
+            [one] if machine.local.automaton.stays_in_rule(one.local.state, one.stack) => {
+                (SINGLE_THREAD, one)
+            }
             [one] => (THREAD_SET, one),
             _ => (THREAD_SET, NOWHERE),
         };
@@ -453,10 +455,14 @@ impl WalkLevel {
 const USELESS: TrieNode = 0;
 
 /// Returns the number of tokens below `p` whose next byte some thread accepts.
-pub(super) fn tokens_after(machine: &mut StackMachine, trie: &Trie, p: TrieNode, threads: &[Thread]) -> usize {
+pub(super) fn tokens_after(
+    machine: &mut StackMachine,
+    trie: &Trie,
+    p: TrieNode,
+    threads: &[Thread],
+) -> usize {
     let automaton = &mut machine.local.automaton;
-    let live =
-        threads.iter().fold(ByteSet::default(), |all, t| all.or(&automaton.live_bytes(t.local.state)));
+    let live = threads.iter().fold(ByteSet::default(), |all, t| all.or(&automaton.live_bytes(t.local.state)));
     let below = |child: TrieNode| trie.tokens_below(child).len();
     match trie.fan(p) {
         Some(fan) => {
