@@ -499,3 +499,54 @@ fn crowds_allow_what_their_threads_do() {
     }
     assert!(compared > 30 && crowds > 4 && most > 2 * SWEEP_AFTER_PAIRS, "{compared} {crowds} {most}");
 }
+
+/// A grammar with ignored blanks, or with atoms of one character, in which rules call each other.
+fn blanks_and_atoms(random: &mut Random) -> String {
+    let name = ["[a-z]+", "[a-zA-Z_][a-zA-Z0-9_.]*", "[abx]+", "[a-e]"];
+    let name = *random.pick(&name[..]);
+    let marks = ["\"-\"", "\".\"", "\"B\"", "\"a\"", "\"_\" \"x\"?"];
+    let [first, second, third] = [0; 3].map(|_| *random.pick(&marks[..]));
+    let list = *random.pick(&["item+", "item*", "(item \"-\"?)+", "item (\"_\" item)*"][..]);
+    let blanks = *random.pick(&["%ignore / +/\n", "%ignore /[ .]+/\n%ignore /0[^0]*0/\n", ""][..]);
+    format!(
+        "start: sum\nsum: sum {first} product | product\nproduct: product {second} item | item\n\
+         item: NAME | \"(\" sum \")\" | \"1\" list \"0\" | {third} item\nlist: {list}\n\
+         NAME: /{name}/\n{blanks}"
+    )
+}
+
+#[test]
+fn shared_walks_of_called_rules_allow_what_bytes_do() {
+    let mut random = Random::new(29);
+    let setting = Setting::new(&mut random);
+    let (mut compared, mut shared, mut contexts, mut wide) = (0, 0, 0, 0);
+    for _ in 0..60 {
+        let text = blanks_and_atoms(&mut random);
+        let Ok(constraint) = Constraint::ebnf(&text) else { continue };
+        let Some(mut machine) = setting.machine(&constraint) else { continue };
+        let mut masks = MaskCache::new(&setting.vocab, setting.shared.clone());
+        let mut config = machine.initial();
+        for _ in 0..6 {
+            let mut row = vec![0; setting.vocab.len().div_ceil(32)];
+            masks.mask(&mut machine, config).write(&mut row);
+            let mut legal = Vec::new();
+            for token in 0..setting.vocab.len() as TokenId {
+                let bytes = setting.vocab.token_bytes(token);
+                let allowed = !bytes.is_empty() && machine.allows(config, bytes);
+                let masked = row[token as usize / 32] >> (token % 32) & 1 == 1;
+                assert_eq!(masked, allowed, "{text} {:?}", String::from_utf8_lossy(bytes));
+                legal.extend((allowed && bytes.len() < 7).then_some(token));
+            }
+            compared += 1;
+            let Some(&token) = (!legal.is_empty()).then(|| random.pick(&legal)) else { break };
+            config = machine.step_bytes(config, setting.vocab.token_bytes(token));
+        }
+        shared += masks.own.next.keys().filter(|key| masks.exit_set(key.1).entries.is_empty()).count();
+        contexts += masks.own.in_context.len();
+        wide += masks.own.exits.iter().filter(|set| !set.wide.is_empty()).count();
+    }
+    assert!(
+        compared > 250 && shared > 40 && contexts > 20 && wide > 60,
+        "{compared} {shared} {contexts} {wide}"
+    );
+}

@@ -125,7 +125,7 @@ const NO_SET: ThreadSetId = ThreadSetId::MAX;
 /// Number of tokens below a node from which on calls at it may be left to the caller of the walk.
 pub(super) const WIDE_FROM: usize = if cfg!(test) { 10 } else { 500 };
 /// Number of these tokens that the called rules may begin with, from which on they are.
-pub(super) const CALLED_FROM: usize = if cfg!(test) { 5 } else { 8_000 };
+pub(super) const CALLED_FROM: usize = if cfg!(test) { 40 } else { 8_000 };
 /// Number of nodes with several threads, or where a rule is entered or left, from which on a walk
 /// interns all sets of threads.
 const INTERN_AFTER_NODES: u32 = if cfg!(test) { 8 } else { 96 };
@@ -306,9 +306,10 @@ impl Walker {
                         }
                     }
                     let below = self.level_of(machine, trie, p, to, need);
-                    // After a byte of a loop, the threads of the loop are still there.
+                    // After a byte of a loop, the threads of the loop are still there. Two loops do
+                    // not add up: a string with bytes of both may leave each of them.
                     let kept = if byte_group(byte) & level.loops != 0 { level.loops } else { 0 };
-                    let below = WalkLevel { exit, before, loops: below.loops | kept, ..below };
+                    let below = WalkLevel { exit, before, loops: wider(below.loops, kept), ..below };
                     self.levels.push(std::mem::replace(&mut level, below));
                 } else if exit != NO_EXIT && self.only_legality {
                     found.exits.pop();
@@ -449,6 +450,11 @@ impl WalkLevel {
     fn is_finished(&self) -> bool {
         self.fan == NO_CHILD_LIST && self.next == self.end && self.exit == NO_EXIT
     }
+}
+
+/// Returns the larger of two sets of groups.
+fn wider(a: u16, b: u16) -> u16 {
+    if a.count_ones() < b.count_ones() { b } else { a }
 }
 
 /// In place of the node of an exit: all tokens below it are legal.
