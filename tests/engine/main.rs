@@ -8,6 +8,7 @@ mod explain;
 mod forced_prefixes;
 mod fuzz_findings;
 mod grammar_corpus;
+mod grammar_memory;
 mod grammar_oracle;
 mod hostile_inputs;
 mod label_machines;

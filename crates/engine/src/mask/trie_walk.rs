@@ -401,10 +401,9 @@ impl Walker {
         threads: &[Thread],
         need: u16,
     ) -> WalkLevel {
-        if threads.len() > MIN_SET_SIZE || threads.len() > 1 && self.interns_all() {
-            if let Some(set) = self.thread_sets.of(machine, threads) {
-                return self.level_of(machine, trie, p, set, need);
-            }
+        let many = threads.len() > MIN_SET_SIZE || threads.len() > 1 && self.interns_all();
+        if let Some(set) = many.then(|| self.thread_sets.of(machine, threads)).flatten() {
+            return self.level_of(machine, trie, p, set, need);
         }
         let (fan, rest) = fan(trie, p, || {
             threads
