@@ -114,9 +114,9 @@ impl ExitLimit {
     };
 }
 
-/// Returns the exits that a walk of a trie found, or `None` beyond the limit. The trie holds the tokens without their first
-/// `before` bytes. Where exits are many, those of tokens that stay inside the rule are left out; these
-/// tokens are in `legal`, if that row is made already.
+/// Returns the exits that a walk of a trie found, or `None` beyond the limit. The trie holds the
+/// tokens without their first `before` bytes. Where exits are many, those of tokens that stay inside
+/// the rule are left out; these tokens are in `legal`, if that row is made already.
 pub(super) fn exits_of(
     vocab: &Vocabulary,
     (trie, before): (&Trie, u16),
@@ -126,7 +126,7 @@ pub(super) fn exits_of(
 ) -> Option<Exits> {
     let shifted = |tail: ExitToken| ExitToken { offset: tail.offset + before, ..tail };
     let mut exits = Exits::default();
-    if found.exits.iter().map(|node| trie.tokens_below(node.0).len()).sum::<usize>() <= FILTER_FROM {
+    if found.exits.iter().map(|node| trie.positions_below(node.0).len()).sum::<usize>() <= FILTER_FROM {
         exits.tokens.extend(found.exits.iter().flat_map(|node| below(trie, node.0)).map(shifted));
         return Some(exits);
     }
@@ -136,21 +136,32 @@ pub(super) fn exits_of(
         found.set_bits(trie, &mut made);
         &made
     });
-    let leaves = |tail: &ExitToken| row[tail.token as usize / 32] >> (tail.token % 32) & 1 == 0;
-    for &(node, _) in &found.exits {
-        let from = exits.tokens.len();
-        let tails = || below(trie, node).filter(leaves).map(shifted);
-        exits.tokens.extend(tails().take(WIDE_FROM));
+    let leaves = |token: TokenId| row[token as usize / 32] >> (token % 32) & 1 == 0;
+    // The exit of a token lies below the exits of its shorter beginnings. So the tokens that leave
+    // are found once, as positions in the trie.
+    let mut nodes: Vec<TrieNode> = found.exits.iter().map(|node| node.0).collect();
+    nodes.sort_unstable();
+    nodes.dedup();
+    let (mut leaving, mut visited): (Vec<u32>, u32) = (Vec::new(), 0);
+    for &node in &nodes {
+        let all = trie.positions_below(node);
+        let new = all.start.max(visited)..all.end;
+        leaving.extend(new.filter(|&at| leaves(trie.tokens()[at as usize])));
+        visited = visited.max(all.end);
+        let from = leaving.partition_point(|&at| at < all.start);
+        let below = &leaving[from..from + leaving[from..].partition_point(|&at| at < all.end)];
+        let depth = trie.depth(node) as u16 + before;
+        let exit = |&at: &u32| ExitToken { token: trie.tokens()[at as usize], offset: depth };
+        if below.len() < WIDE_FROM {
+            exits.tokens.extend(below.iter().map(exit));
+        } else {
+            let here = all.start + trie.tokens_at(node).len() as u32;
+            exits.tokens.extend(below.iter().take_while(|&&at| at < here).map(exit));
+            exits.wide.extend(in_vocabulary(vocab, (trie, before), node));
+        }
         if exits.tokens.len() > limit.tokens || exits.wide.len() > limit.wide {
             return None;
         }
-        if exits.tokens.len() - from < WIDE_FROM {
-            continue;
-        }
-        exits.tokens.truncate(from);
-        let at = trie.tokens_at(node).len();
-        exits.tokens.extend(below(trie, node).take(at).filter(leaves).map(shifted));
-        exits.wide.extend(in_vocabulary(vocab, (trie, before), node));
     }
     exits.wide.sort_unstable();
     exits.wide.dedup();

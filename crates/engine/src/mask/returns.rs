@@ -88,8 +88,10 @@ impl MaskCache {
         }
         // A token that left at several offsets may leave again at one. Without this, exits would
         // multiply.
-        further.tokens.sort_unstable();
-        further.tokens.dedup();
+        if !found.exits.is_empty() || tails.wide.len() > 1 {
+            further.tokens.sort_unstable();
+            further.tokens.dedup();
+        }
         let mut mask = self.local_mask(base.map(Arc::from), tokens.iter().map(|t| t.0), further);
         if ends && nothing_new {
             mask.exits.push(exits);

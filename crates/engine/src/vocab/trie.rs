@@ -261,6 +261,17 @@ impl Trie {
         &self.tokens[from as usize..to as usize]
     }
 
+    /// Returns the positions of the tokens at and below `p` among the tokens of the trie.
+    pub fn positions_below(&self, p: TrieNode) -> std::ops::Range<u32> {
+        let node = &self.nodes[p as usize];
+        node.first_token..self.nodes[node.end as usize].first_token
+    }
+
+    /// Returns all tokens in depth-first order.
+    pub fn tokens(&self) -> &[TokenId] {
+        &self.tokens
+    }
+
     /// Returns the tokens at and below `p`.
     #[inline]
     pub fn tokens_below(&self, p: TrieNode) -> &[TokenId] {
