@@ -9,7 +9,9 @@ The folder `frames` holds files in this notation:
     --
     The next text.
 
-The first key names the slot. In a text stand
+The first key names the slot. A line `@ kind_of_record` alone goes on with a
+kind of another file; such files have names that begin with `more`. In a text
+stand
 
     {slot}            a made value; the same one each time
     {slot:w}          the value in a certain form (see `write`)
@@ -41,6 +43,8 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 # One text in thirty never trains and serves to measure with.
 HELD_OUT = 3
 
+# What looks like the end of a sentence and is none.
+ABBREVIATION = re.compile(r"(?:^|[\s(])(?:[A-Za-z]|no|No|Mr|Mrs|Ms|Dr|St|Art|Est|Ref|ref|max|Max|approx|Inv|Nr|incl|Vol|vol|pp|Prof|hr|pl|dep|arr|Col|Jr|trans|Trans|tel|Tel|doi)\.$")
 TENS = "zero ten twenty thirty forty fifty sixty seventy eighty ninety".split()
 SMALL = "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen".split()
 ORDINAL = {1: "first", 2: "second", 3: "third", 4: "fourth", 5: "fifth", 6: "sixth", 7: "seventh", 8: "eighth", 9: "ninth", 10: "tenth", 11: "eleventh", 12: "twelfth"}
@@ -189,6 +193,8 @@ def split_sentences(parts):
         for i, piece in enumerate(pieces):
             if i % 2:
                 cur.append(("lit", piece))
+                if "\n" not in piece and ABBREVIATION.search(pieces[i - 1]):
+                    continue
                 out.append(cur)
                 cur = []
             elif piece:
@@ -200,7 +206,8 @@ def split_sentences(parts):
 
 def load(folder=None):
     kinds = {}
-    for path in sorted(glob.glob(os.path.join(folder or os.path.join(HERE, "frames"), "*.txt"))):
+    paths = glob.glob(os.path.join(folder or os.path.join(HERE, "frames"), "*.txt"))
+    for path in sorted(paths, key=lambda p: (os.path.basename(p).startswith("more"), p)):
         name = os.path.basename(path)
         if name.startswith("_"):
             continue
@@ -229,6 +236,9 @@ def load(folder=None):
                 text, start = ([], no + 1) if line.strip() == "--" else (None, no)
                 if line.startswith("@ "):
                     p = [x.strip() for x in line[2:].split("|")]
+                    if len(p) == 1 and p[0] in kinds:
+                        kind = kinds[p[0]]
+                        continue
                     if len(p) != 3 or p[0] in kinds:
                         raise FrameError(f"{name}:{no}: {line!r}")
                     kind = kinds[p[0]] = Kind(p[0], [x.strip() for x in p[1].split(",")], p[2], name)
@@ -326,8 +336,8 @@ class Writer:
             return Made("num", f"{r.uniform(float(lo), float(hi)):.{int(dec)}f}")
         if head == "person":
             return Made("person", (self.m.first(), self.m.last()))
-        v = self.m.make(kind)
-        return Made("val", v)
+        v = self.m.pick_w(rest) if head == "pick_w" else self.m.make(kind)
+        return Made("val", Val(v) if isinstance(v, str) else v)
 
     # -- forms
     def date_text(self, d, form):
@@ -511,3 +521,23 @@ def typed_fixed(slot, v, s):
     if head in ("date", "after", "before", "dob") and re.fullmatch(r"\d{4}-\d\d-\d\d", v):
         return Val(s, kind="date", x=v)
     return Val(v)
+
+
+# ---------------------------------------------------------------- labels
+def load_labels(folder=None):
+    """Label sets: {set: {(name, other names): [texts]}}."""
+    sets, cur, texts = {}, None, None
+    path = os.path.join(folder or os.path.join(HERE, "frames"), "_labels.txt")
+    for n, line in enumerate(open(path, encoding="utf-8"), 1):
+        line = line.strip()
+        if not line or line.startswith("#"):
+            continue
+        if line.startswith("@ "):
+            cur = sets.setdefault(line[2:], {})
+        elif line.startswith("+ "):
+            texts = cur.setdefault(tuple(x.strip() for x in line[2:].split(",")), [])
+        elif texts is None:
+            raise FrameError(f"_labels.txt:{n}: a text before its label")
+        else:
+            texts.append(line)
+    return sets
