@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::json_stream::Field;
 use super::stats::Stats;
+use super::trace::ForwardTrace;
 
 /// An event of a running generation.
 #[derive(Debug)]
@@ -16,6 +17,8 @@ pub enum Event<'a> {
     Field(&'a Field),
     /// The statistics so far, after each forward.
     Stats(&'a Stats),
+    /// A step of a traced generation ([`Request::trace`](super::Request::trace)).
+    Forward(&'a ForwardTrace),
 }
 
 /// Cancels generations from another thread, or from within a callback. All clones share one state.

@@ -26,6 +26,7 @@ mod session;
 mod stats;
 mod stop;
 mod thinking;
+mod trace;
 mod transcript;
 mod watch;
 
@@ -46,3 +47,4 @@ pub use scheduler::{
 };
 pub use search::{BeamOptions, MOST_SEQUENCES, Ranked, Scored};
 pub use stats::{BySource, Finish, Mode, Stats, TimeBreakdown};
+pub use trace::{ForwardTrace, RejectedDraft, TracedToken};

@@ -61,6 +61,7 @@ pub struct Request {
     pub(super) thinking: Option<Thinking>,
     pub(super) logprobs: bool,
     pub(super) origins: bool,
+    pub(super) trace: bool,
     pub(super) confidence: bool,
     pub(super) source_spans: bool,
     pub(super) cancel: Option<CancelToken>,
@@ -99,6 +100,7 @@ impl Request {
             thinking: None,
             logprobs: false,
             origins: false,
+            trace: false,
             confidence: false,
             source_spans: false,
             cancel: None,
@@ -247,6 +249,14 @@ impl Request {
     /// else.
     pub fn origins(mut self, on: bool) -> Self {
         self.origins = on;
+        self
+    }
+
+    /// Emits an event for each forward, with the tokens that it brought and rejected
+    /// ([`ForwardTrace`](super::ForwardTrace)), to a caller that receives events (default: no). This
+    /// turns [`origins`](Self::origins) on. A beam search has no trace.
+    pub fn trace(mut self, on: bool) -> Self {
+        self.trace = on;
         self
     }
 

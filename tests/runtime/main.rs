@@ -40,6 +40,7 @@ mod statistics;
 mod tensor_forward;
 mod thinking;
 mod thread_determinism;
+mod traces;
 mod typed_records;
 mod watched_values;
 mod weight_formats;

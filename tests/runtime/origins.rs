@@ -12,11 +12,11 @@ use ffwd_testkit::random::Random;
 use crate::kit::exact::engine;
 use crate::kit::schemas::SCHEMAS;
 
-const TEXT: &str = "Invoice INV-20417 from Bright Glacier Consulting, issued 14 March 2024. \
+pub const TEXT: &str = "Invoice INV-20417 from Bright Glacier Consulting, issued 14 March 2024. \
     We ask for 1,840.00 EUR. Items: lamp, \"blue\" table, 3 chairs.";
 
 /// Schemas in all modes and with several mixes of sources, thinking, and a completion at the limit.
-fn requests() -> Vec<Request> {
+pub fn requests() -> Vec<Request> {
     let mut requests = Vec::new();
     for mode in Mode::ALL {
         for schema in SCHEMAS {

@@ -14,7 +14,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 use crate::decode::output::Output;
-use crate::decode::{CancelToken, Event, Field, Stats};
+use crate::decode::{CancelToken, Event, Field, ForwardTrace, Stats};
 use crate::error::{Error, ErrorKind, Result};
 
 /// An event of a request; an [`Event`] that owns its data.
@@ -27,6 +27,8 @@ pub enum HandleEvent {
     Field(Field),
     /// The statistics so far.
     Stats(Box<Stats>),
+    /// A step of a traced generation ([`Request::trace`](crate::Request::trace)).
+    Forward(Box<ForwardTrace>),
 }
 
 /// A message to a listener ([`Scheduler::try_submit_to`](super::Scheduler::try_submit_to)).
@@ -141,6 +143,7 @@ impl Answer {
             Event::Text(text) => HandleEvent::Text(text.into()),
             Event::Field(field) => HandleEvent::Field(field.clone()),
             Event::Stats(stats) => HandleEvent::Stats(Box::new(stats.clone())),
+            Event::Forward(trace) => HandleEvent::Forward(Box::new(trace.clone())),
         };
         (self.listener)(HandleMessage::Event(occurrence));
     }

@@ -16,6 +16,7 @@ mod choice;
 mod origins;
 mod step;
 mod stream;
+mod trace_log;
 mod unverified;
 mod verify;
 
@@ -29,6 +30,7 @@ use super::request::room;
 use super::stats::{Finish, Mode, Stats};
 use super::stop::Stops;
 use super::thinking::Thinking;
+use super::trace::TracedToken;
 use super::transcript::{Ending, TokenReports, Transcript};
 use super::watch::OutputWatch;
 use crate::error::Result;
@@ -39,6 +41,7 @@ use crate::vocab::{TokenId, Vocabulary};
 pub(super) use step::{MaskJob, NextForward};
 pub(super) use stream::OnEvent;
 use stream::OutputStream;
+use trace_log::{TraceLog, rejected_of};
 use verify::Verified;
 
 /// Options of a session.
@@ -53,6 +56,7 @@ pub(super) struct SessionOptions {
     pub thinking: Option<Thinking>,
     pub logprobs: bool,
     pub origins: bool,
+    pub trace: bool,
     pub confidence: bool,
     pub source_spans: bool,
     pub cancel: Vec<CancelToken>,
@@ -78,6 +82,8 @@ pub(super) struct Session {
     reports_logprobs: bool,
     /// True if the output has the spans of the constraint's source.
     reports_source_spans: bool,
+    /// The steps to report, if requested.
+    trace: Option<TraceLog>,
     stats: Stats,
     begun: Instant,
     /// The matcher before the unverified tokens at the end of the output, and their number.
@@ -158,6 +164,7 @@ impl Session {
             stream: OutputStream::default(),
             reports_logprobs: setup.logprobs,
             reports_source_spans: setup.source_spans,
+            trace: setup.trace.then(TraceLog::default),
             stats,
             begun: Instant::now(),
             unverified: None,
@@ -212,6 +219,15 @@ impl Session {
         let keep = output.history.len() + verified.chosen.trunk;
         let of_round =
             output.reports.origins.as_ref().map_or_else(Vec::new, |_| origins::origins_of(draft, &verified));
+        if let Some(trace) = &mut self.trace {
+            let forwards = (self.input.tokens.len(), self.drafter.model_forwards());
+            let tokens = verified.tokens.iter().zip(&of_round);
+            let tokens =
+                tokens.map(|(&token, origin)| TracedToken { token, source: origin.source }).collect();
+            let chosen = (verified.chosen.trunk, verified.chosen.branch);
+            let rejected = rejected_of(draft, output.emitted(), chosen);
+            trace.forward(&self.stats, forwards, tokens, rejected);
+        }
         output.matcher = verified.matcher;
         if let Some((from, matched)) = draft.branch_rows(verified.chosen) {
             self.cache.take_branch(keep, output.history.len() + from, matched);

@@ -248,6 +248,10 @@ impl Session {
         self.stats.forwards += 1;
         if rows.is_empty() {
             // A part of the prompt has run.
+            if let Some(trace) = &mut self.trace {
+                let forwards = (self.input.tokens.len(), self.drafter.model_forwards());
+                trace.forward(&self.stats, forwards, Vec::new(), Vec::new());
+            }
             self.phase = Phase::AwaitTarget(draft);
             return Ok(());
         }
@@ -335,6 +339,12 @@ impl Session {
     /// Emits new text and statistics.
     fn emit_events(&mut self, on_event: OnEvent) {
         self.stream.emit(&self.output, &self.stats, on_event);
+        let Some(trace) = &mut self.trace else { return };
+        for step in trace.take(&self.output, &self.stats) {
+            if let Some(on_event) = on_event {
+                on_event(Event::Forward(&step));
+            }
+        }
     }
 
     /// Returns a job for the masks that the next forward's verification needs; `None` without a

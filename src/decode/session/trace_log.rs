@@ -1,0 +1,90 @@
+//! The trace of a session: the steps that were not reported yet.
+//!
+//! # Cost
+//!
+//! Linear in the drafts; nothing unless the request asks for a trace.
+
+use crate::decode::drafting::FinishedDraft;
+use crate::decode::origin::{TokenOrigin, TokenSource};
+use crate::decode::stats::Stats;
+use crate::decode::trace::{ForwardTrace, RejectedDraft, TracedToken};
+use crate::decode::transcript::Transcript;
+use crate::draft::Proposal;
+
+/// The steps of a session that were not reported yet.
+#[derive(Default)]
+pub(super) struct TraceLog {
+    steps: Vec<ForwardTrace>,
+    /// Number of output tokens that the steps so far cover.
+    covered: usize,
+    /// Calls of the draft model in these steps.
+    draft_forwards: usize,
+}
+
+impl TraceLog {
+    /// Notes a forward of `positions`, with the tokens that it brought.
+    pub fn forward(
+        &mut self,
+        stats: &Stats,
+        (positions, draft_forwards): (usize, usize),
+        tokens: Vec<TracedToken>,
+        rejected: Vec<RejectedDraft>,
+    ) {
+        let begin = self.covered;
+        self.covered += tokens.len();
+        self.steps.push(ForwardTrace {
+            forward: stats.forwards,
+            positions,
+            draft_forwards: draft_forwards - self.draft_forwards,
+            begin,
+            tokens,
+            rejected,
+            taken_back: 0,
+        });
+        self.draft_forwards = draft_forwards;
+    }
+
+    /// Notes that tokens of the last forward, or tokens before them, were taken back.
+    pub fn take_back(&mut self, tokens: usize) {
+        self.covered -= tokens;
+        if let Some(last) = self.steps.last_mut() {
+            last.taken_back += tokens;
+        }
+    }
+
+    /// Returns the steps that were not returned yet. Output tokens that no forward brought are a
+    /// step of their own.
+    pub fn take(&mut self, output: &Transcript, stats: &Stats) -> Vec<ForwardTrace> {
+        let origins = output.reports.origins.as_deref().unwrap_or_default();
+        let unforwarded = output.tokens().iter().zip(origins).skip(self.covered);
+        let tokens: Vec<TracedToken> =
+            unforwarded.map(|(&token, &TokenOrigin { source, .. })| TracedToken { token, source }).collect();
+        if !tokens.is_empty() {
+            self.forward(stats, (0, self.draft_forwards), tokens, Vec::new());
+        }
+        std::mem::take(&mut self.steps)
+    }
+}
+
+/// Returns the parts of a draft behind its `matched` proposals of the trunk and those of the branch
+/// that was taken.
+pub(super) fn rejected_of(
+    draft: &FinishedDraft,
+    begin: usize,
+    (trunk, taken): (usize, Option<(usize, usize)>),
+) -> Vec<RejectedDraft> {
+    let part = |after: usize, proposals: &[Proposal]| RejectedDraft {
+        after: begin + after,
+        tokens: proposals
+            .iter()
+            .map(|p| TracedToken { token: p.token, source: TokenSource::Proposed(p.source()) })
+            .collect(),
+    };
+    let mut parts = vec![part(trunk, &draft.trunk()[trunk..])];
+    for (number, branch) in draft.branches.iter().enumerate() {
+        let matched = taken.filter(|(taken, _)| *taken == number).map_or(0, |(_, matched)| matched);
+        parts.push(part(branch.after + matched, &branch.run.proposals()[matched..]));
+    }
+    parts.retain(|part| !part.tokens.is_empty());
+    parts
+}
