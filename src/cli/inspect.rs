@@ -289,7 +289,7 @@ fn why(matcher: &Matcher, vocab: &Vocabulary, text: &str) -> Why {
         text: text.into(),
         tokens,
         legal: found.verdict == Verdict::Legal,
-        reason: reason(found.verdict, found.fits),
+        reason: found.reason(),
         bytes: if special.is_some() { 0 } else { text.len() },
         bytes_that_fit: found.fits,
         fits: String::from_utf8_lossy(&text.as_bytes()[..found.fits.min(text.len())]).into_owned(),
@@ -298,23 +298,6 @@ fn why(matcher: &Matcher, vocab: &Vocabulary, text: &str) -> Why {
         may_end_there: found.may_end,
         path_there: found.path,
         state_there: found.state,
-    }
-}
-
-fn reason(verdict: Verdict, fits: usize) -> String {
-    let shown = |b: u8| if b.is_ascii_graphic() { format!("{:?}", b as char) } else { format!("0x{b:02x}") };
-    match verdict {
-        Verdict::Legal => "it may come next".into(),
-        Verdict::Byte(b) => format!("byte {fits}, {}, cannot stand there", shown(b)),
-        Verdict::Unspellable(b) => {
-            format!("byte {fits}, {}, is no token of its own in this vocabulary", shown(b))
-        }
-        Verdict::Unfinished => "an end token, and the output may not end here".into(),
-        Verdict::Special => "a special token is never text".into(),
-        Verdict::Unknown => "an id without text".into(),
-        Verdict::NoTransition => format!("behind byte {fits} no token of it leads on"),
-        Verdict::Ended => "the output has ended".into(),
-        other => format!("{other:?}"),
     }
 }
 

@@ -61,6 +61,27 @@ pub struct Explanation {
     pub state: Option<String>,
 }
 
+impl Explanation {
+    /// Returns the verdict in words.
+    pub fn reason(&self) -> String {
+        let shown =
+            |b: u8| if b.is_ascii_graphic() { format!("{:?}", b as char) } else { format!("0x{b:02x}") };
+        let fits = self.fits;
+        match self.verdict {
+            Verdict::Legal => "it may come next".into(),
+            Verdict::Byte(b) => format!("byte {fits}, {}, cannot stand there", shown(b)),
+            Verdict::Unspellable(b) => {
+                format!("byte {fits}, {}, is no token of its own in this vocabulary", shown(b))
+            }
+            Verdict::Unfinished => "an end token, and the output may not end here".into(),
+            Verdict::Special => "a special token is never text".into(),
+            Verdict::Unknown => "an id without text".into(),
+            Verdict::NoTransition => format!("behind byte {fits} no token of it leads on"),
+            Verdict::Ended => "the output has ended".into(),
+        }
+    }
+}
+
 impl Matcher {
     /// Explains whether a token may come next, and if not, why. The state does not change.
     pub fn explain(&self, token: TokenId) -> Explanation {
