@@ -76,6 +76,8 @@ enum Command {
     Bench(Box<bench::Args>),
     #[cfg(feature = "serve")]
     Serve(Box<serve::Args>),
+    #[cfg(feature = "serve")]
+    Playground(Box<serve::PlaygroundArgs>),
     Models(models::Args),
     Completions(completions::Args),
     Man(man::Args),
@@ -102,6 +104,8 @@ pub fn main() -> ExitCode {
         Command::Bench(args) => bench::run(&args),
         #[cfg(feature = "serve")]
         Command::Serve(args) => serve::run(&args),
+        #[cfg(feature = "serve")]
+        Command::Playground(args) => serve::run_playground(&args),
         Command::Models(args) => models::run(&args),
         Command::Completions(args) => completions::run(&args, Cli::command()),
         Command::Man(args) => man::run(&args, Cli::command()),

@@ -1,7 +1,7 @@
 //! `ffwd serve`: the HTTP server.
 
 use std::net::{IpAddr, SocketAddr};
-use std::process::ExitCode;
+use std::process::{ExitCode, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -35,7 +35,13 @@ const EXAMPLES: [(&str, &str); 4] = [
     ),
 ];
 
+const PLAYGROUND_EXAMPLES: [(&str, &str); 2] = [
+    ("Open the page at http://127.0.0.1:8080", "ffwd playground --open"),
+    ("See how another model fills a schema", "ffwd playground --model path/to/model.gguf"),
+];
+
 const ENDPOINTS: &[&str] = &[
+    "GET  /                                                      The playground, a page",
     "POST /v1/chat/completions, /v1/completions, /v1/responses   Generate, also as a stream",
     "GET  /v1/models                                             List the models",
     "POST /tokenize, /detokenize                                 Convert text and tokens",
@@ -84,6 +90,20 @@ pub(super) struct Args {
     load: LoadArgs,
 }
 
+/// Show the engine at work on a page in the browser
+///
+/// The page shows masks, forced runs, drafts and rollbacks of a running generation, the automaton of a
+/// constraint, and what each token may be. It is part of `ffwd serve`, whose options this command takes.
+#[derive(clap::Args)]
+#[command(after_help = help::examples(&PLAYGROUND_EXAMPLES))]
+pub(super) struct PlaygroundArgs {
+    /// Open the page in the browser
+    #[arg(long)]
+    open: bool,
+    #[command(flatten)]
+    serve: Args,
+}
+
 /// Options of who may use the server.
 #[derive(clap::Args)]
 #[command(next_help_heading = "Access")]
@@ -130,14 +150,53 @@ struct LimitArgs {
 }
 
 pub(super) fn run(args: &Args) -> Result<ExitCode> {
+    let server = bind(args)?;
+    server.run();
+    Ok(ExitCode::SUCCESS)
+}
+
+pub(super) fn run_playground(args: &PlaygroundArgs) -> Result<ExitCode> {
+    let server = bind(&args.serve)?;
+    let page = page(server.address());
+    eprintln!("the playground is at {page}");
+    if args.open {
+        open(&page);
+    }
+    server.run();
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Returns the address of the page for a browser on this machine.
+fn page(address: SocketAddr) -> String {
+    let port = address.port();
+    match address.ip() {
+        ip if ip.is_unspecified() => format!("http://localhost:{port}/"),
+        _ => format!("http://{address}/"),
+    }
+}
+
+/// Opens a page with the command of the system for it; without one, the person has the address.
+fn open(page: &str) {
+    let program = match std::env::consts::OS {
+        "macos" => "open",
+        "windows" => "explorer",
+        _ => "xdg-open",
+    };
+    let mut command = std::process::Command::new(program);
+    command.arg(page).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    if let Err(error) = command.spawn() {
+        eprintln!("warning: no browser could be opened: {error}");
+    }
+}
+
+fn bind(args: &Args) -> Result<BoundServer> {
     let server = BoundServer::bind(sources(args)?, options(args)?)?;
     let address = server.address();
     eprintln!("listening on http://{address}/v1");
     if !address.ip().is_loopback() && args.access.api_key.is_none() && key().is_none() {
         eprintln!("warning: other machines can use this server without a key; --api-key requires one");
     }
-    server.run();
-    Ok(ExitCode::SUCCESS)
+    Ok(server)
 }
 
 fn key() -> Option<String> {

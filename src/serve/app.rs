@@ -157,7 +157,8 @@ fn constraint_size(request: &GenerationRequest) -> usize {
         FormatKind::JsonSchema(text)
         | FormatKind::Regex(text)
         | FormatKind::Grammar(text)
-        | FormatKind::StructuralTag(text) => text.len(),
+        | FormatKind::StructuralTag(text)
+        | FormatKind::Pattern(text) => text.len(),
     });
     format + request.tools.as_ref().map_or(0, |tools| tools.key.len())
 }

@@ -15,8 +15,9 @@ use axum::middleware::Next;
 use super::ServeOptions;
 use super::api_error::{ApiError, ApiResult};
 use super::app::App;
+use super::playground;
 
-/// Endpoints that need no key: they tell nothing.
+/// Endpoints that need no key: they tell nothing. The page of the playground needs none either.
 const OPEN: [&str; 1] = ["/health"];
 
 /// Refuses requests that must not reach an endpoint.
@@ -48,7 +49,7 @@ fn admit(options: &ServeOptions, path: &str, authority: Option<&str>, headers: &
         return Err(Box::new(error.hint("start it with --cors-origin ORIGIN")));
     }
     match &options.api_key {
-        Some(key) if !OPEN.contains(&path) => {
+        Some(key) if !OPEN.contains(&path) && !playground::is_page(path) => {
             let sent = text(header::AUTHORIZATION).unwrap_or_default();
             let sent = sent.split_once(' ').filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
             match sent.is_some_and(|(_, sent)| same(sent.trim(), key)) {

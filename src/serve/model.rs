@@ -8,6 +8,7 @@ use tokio::sync::OnceCell;
 use super::api_error::{ApiError, ApiResult};
 use super::grammars::GrammarCache;
 use super::reply::THINK;
+use super::shown_state::ShownState;
 use crate::constraint::Policy;
 use crate::constraint::tools::{ToolChoice, ToolStyle, Tools};
 use crate::decode::{Engine, Scheduler, SchedulerOptions};
@@ -41,6 +42,8 @@ pub(super) struct LoadedModel {
     pub scheduler: Scheduler,
     pub style: ToolStyle,
     pub grammars: GrammarCache,
+    /// The keys and values behind the state that the playground showed last.
+    pub shown: ShownState,
 }
 
 impl ServedModel {
@@ -87,6 +90,7 @@ impl LoadedModel {
             scheduler,
             style,
             grammars: GrammarCache::default(),
+            shown: ShownState::default(),
         })
     }
 

@@ -30,6 +30,9 @@ const DEFAULT_MAX_TOKENS: usize = 2048;
 pub(super) struct ReadyRequest {
     /// One request for each answer.
     pub requests: Vec<Request>,
+    pub prompt: Prompt,
+    /// The compiled constraint; `None` without one, and if thinking comes before the answer.
+    pub grammar: Option<CompiledGrammar>,
     pub reply: ReplyFormat,
     /// What the client may not expect.
     pub warnings: Vec<String>,
@@ -44,6 +47,15 @@ enum Compiled {
     Grammar(CompiledGrammar),
     /// To be compiled with the thinking before it.
     Answer(Box<Constraint>),
+}
+
+impl Compiled {
+    fn grammar(&self) -> Option<CompiledGrammar> {
+        match self {
+            Compiled::Grammar(grammar) => Some(grammar.clone()),
+            Compiled::Absent | Compiled::Answer(_) => None,
+        }
+    }
 }
 
 /// Makes a request ready.
@@ -74,6 +86,8 @@ pub(super) fn prepare(
         (0..request.choices as u64).map(|i| one(model, &request, &prompt, &compiled, thinking, seed + i));
     Ok(ReadyRequest {
         requests: requests.map(|one| one.events(events)).collect(),
+        grammar: compiled.grammar(),
+        prompt,
         reply,
         warnings,
         compile_seconds,
@@ -234,6 +248,7 @@ fn cache_key(request: &GenerationRequest, policy: &Policy) -> Option<String> {
             }
             FormatKind::Grammar(text) => ("grammar", text.as_str()),
             FormatKind::StructuralTag(text) => ("tag", text.as_str()),
+            FormatKind::Pattern(text) => ("pattern", text.as_str()),
         };
         key += &format!("\n{kind} {}\n{text}", text.len());
     }
@@ -288,6 +303,7 @@ fn parse_format(
         FormatKind::Choice(list) => builder().choice(list),
         FormatKind::Grammar(text) => builder().ebnf(text),
         FormatKind::StructuralTag(text) => builder().structural_tag(text),
+        FormatKind::Pattern(text) => builder().pattern(text),
     };
     made.map_err(|error| Box::new(ApiError::of(&error, format.param.clone())))
 }

@@ -77,6 +77,8 @@ pub(super) enum FormatKind {
     /// A grammar in GBNF or Lark.
     Grammar(String),
     StructuralTag(String),
+    /// An element pattern.
+    Pattern(String),
 }
 
 /// The tools of a request.

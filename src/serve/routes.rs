@@ -16,7 +16,7 @@ use tower_http::cors::{AllowOrigin, Any, CorsLayer};
 use super::api_error::{ApiError, json_response};
 use super::app::App;
 use super::model::ServedModel;
-use super::{chat, completions, guard, responses, tokenize};
+use super::{chat, completions, guard, playground, responses, tokenize};
 
 /// The paths of all endpoints, for the labels of metrics.
 const PATHS: [&str; 9] = [
@@ -44,6 +44,7 @@ pub(super) fn router(app: Arc<App>) -> Router {
         .route("/health", get(health))
         .route("/version", get(version))
         .route("/metrics", get(metrics))
+        .merge(playground::routes())
         .fallback(unknown)
         .method_not_allowed_fallback(wrong_method)
         .layer(middleware::from_fn_with_state(app.clone(), guard::check))

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use super::api_error::{ApiError, ApiResult};
 use super::model::LoadedModel;
 use super::prepare::ReadyRequest;
-use crate::decode::{CancelToken, HandleEvent, HandleMessage, Output};
+use crate::decode::{CancelToken, ForwardTrace, HandleEvent, HandleMessage, Output};
 
 /// The answers of a request.
 pub(super) struct Running {
@@ -27,6 +27,8 @@ pub(super) enum RunMessage {
     Text(String),
     /// A forward has run.
     Forward,
+    /// The same, with its trace, if the request asks for it.
+    Traced(Box<ForwardTrace>),
     /// The answer has ended.
     Done(Box<Output>),
 }
@@ -74,6 +76,7 @@ impl Running {
         };
         let message = match message {
             HandleMessage::Event(HandleEvent::Text(text)) => RunMessage::Text(text),
+            HandleMessage::Event(HandleEvent::Forward(trace)) => RunMessage::Traced(trace),
             HandleMessage::Event(_) => RunMessage::Forward,
             HandleMessage::Done(output) => {
                 self.open -= 1;

@@ -57,6 +57,11 @@ impl Events {
     pub fn end(&mut self) {
         self.0 += "data: [DONE]\n\n";
     }
+
+    /// Sends what was added; returns false if the client is gone.
+    pub async fn send(&mut self, sender: &Sender<Bytes>) -> bool {
+        self.0.is_empty() || sender.send(std::mem::take(&mut self.0).into()).await.is_ok()
+    }
 }
 
 /// The body of a streamed answer.
@@ -87,16 +92,25 @@ pub(super) async fn respond(
 ) -> ApiResult<Response<Body>> {
     // An error before the first event is an answer of its own.
     let first = running.next().await?;
-    let (sender, receiver) = channel(WAITING_EVENTS);
     let readers = (0..choices).map(|_| ReplyReader::new(format.clone())).collect();
-    let mut task = StreamTask { app, running, readers, writer, outputs: Vec::new() };
+    let mut task = StreamTask { app: app.clone(), running, readers, writer, outputs: Vec::new() };
+    Ok(event_response(app, |sender| async move { task.run(first, &sender).await }))
+}
+
+/// Answers with the events that a task sends. The task is dropped when the client hangs up.
+pub(super) fn event_response<F>(app: Arc<App>, task: impl FnOnce(Sender<Bytes>) -> F) -> Response<Body>
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    let (sender, receiver) = channel(WAITING_EVENTS);
+    let gone = sender.clone();
+    let task = task(sender);
     tokio::spawn(async move {
-        let gone = sender.clone();
         tokio::select! {
             () = gone.closed() => {
-                task.app.metrics.abandoned.fetch_add(1, Ordering::Relaxed);
+                app.metrics.abandoned.fetch_add(1, Ordering::Relaxed);
             }
-            () = task.run(first, &sender) => {}
+            () = task => {}
         }
     });
     let mut response = Response::new(Body::new(EventBody(receiver)));
@@ -105,7 +119,7 @@ pub(super) async fn respond(
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
     // Proxies must not collect the events.
     headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
-    Ok(response)
+    response
 }
 
 struct StreamTask<W> {
@@ -135,19 +149,19 @@ impl<W: EventWriter> StreamTask<W> {
                     break;
                 }
             }
-            if !events.0.is_empty() && sender.send(std::mem::take(&mut events.0).into()).await.is_err() {
+            if !events.send(sender).await {
                 return;
             }
             next = self.running.next().await;
         }
         // The client may be gone.
-        drop(sender.send(events.0.into()).await);
+        events.send(sender).await;
     }
 
     fn message(&mut self, index: usize, message: RunMessage, events: &mut Events) {
         let pieces = match &message {
             RunMessage::Text(text) => self.readers[index].push(text),
-            RunMessage::Forward => Vec::new(),
+            RunMessage::Forward | RunMessage::Traced(_) => Vec::new(),
             RunMessage::Done(_) => self.readers[index].finish(),
         };
         for piece in &pieces {

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use crate::program::{ffwd, texts};
 
-const SUBCOMMANDS: [&str; 10] = [
+const SUBCOMMANDS: [&str; 11] = [
     "extract",
     "generate",
     "classify",
@@ -13,6 +13,7 @@ const SUBCOMMANDS: [&str; 10] = [
     "explain",
     "bench",
     "serve",
+    "playground",
     "models",
     "completions",
     "man",

@@ -8,4 +8,5 @@ mod client;
 mod fields;
 mod load;
 mod models;
+mod playground;
 mod shutdown;

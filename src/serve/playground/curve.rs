@@ -1,0 +1,11 @@
+//! Endpoints of the tab "Curve".
+
+use std::sync::Arc;
+
+use axum::Router;
+
+use crate::serve::app::App;
+
+pub(super) fn routes() -> Router<Arc<App>> {
+    Router::new()
+}
