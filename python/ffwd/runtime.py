@@ -204,6 +204,7 @@ class Engine:
         schema: type[T],
         *,
         batch: int = 16,
+        helpers: int | None = None,
         details: Literal[False] = False,
         progress: bool = False,
         errors: Literal["raise", "return"] = "raise",
@@ -216,6 +217,7 @@ class Engine:
         schema: type[T],
         *,
         batch: int = 16,
+        helpers: int | None = None,
         details: Literal[True],
         progress: bool = False,
         errors: Literal["raise", "return"] = "raise",
@@ -228,6 +230,7 @@ class Engine:
         schema: JsonSchema,
         *,
         batch: int = 16,
+        helpers: int | None = None,
         details: bool = False,
         progress: bool = False,
         errors: Literal["raise", "return"] = "raise",
@@ -239,6 +242,7 @@ class Engine:
         schema: Any,
         *,
         batch: int = 16,
+        helpers: int | None = None,
         details: bool = False,
         progress: bool = False,
         errors: Literal["raise", "return"] = "raise",
@@ -253,6 +257,8 @@ class Engine:
             texts: The texts, such as a generator.
             schema: As that of `extract`.
             batch: Number of texts that run together.
+            helpers: Number of threads that share the batch with the one that runs it. None is one
+                less than the number of cores.
             details: As that of `extract`.
             progress: Show the progress with tqdm.
             errors: `"raise"`: the failure of a text is raised in its place, and the next call
@@ -260,13 +266,19 @@ class Engine:
             options: See `ffwd.options.ExtractOptions`.
 
         Raises:
-            ValueError: `batch` is not positive, or `errors` has another value.
+            ValueError: `batch` is not positive, `helpers` is negative, or `errors` has another value.
             ImportError: `progress` is wanted, and tqdm is not installed.
             ffwd.Error: As `extractor`.
         """
         extractor, rest = self._split(schema, options)
         return extractor.extract_many(
-            texts, batch=batch, details=details, progress=progress, errors=errors, **rest
+            texts,
+            batch=batch,
+            helpers=helpers,
+            details=details,
+            progress=progress,
+            errors=errors,
+            **rest,
         )
 
     @overload
@@ -394,6 +406,7 @@ class Extractor(Generic[T]):
         texts: Iterable[str],
         *,
         batch: int = 16,
+        helpers: int | None = None,
         details: Literal[False] = False,
         progress: bool = False,
         errors: Literal["raise", "return"] = "raise",
@@ -405,6 +418,7 @@ class Extractor(Generic[T]):
         texts: Iterable[str],
         *,
         batch: int = 16,
+        helpers: int | None = None,
         details: Literal[True],
         progress: bool = False,
         errors: Literal["raise", "return"] = "raise",
@@ -415,6 +429,7 @@ class Extractor(Generic[T]):
         texts: Iterable[str],
         *,
         batch: int = 16,
+        helpers: int | None = None,
         details: bool = False,
         progress: bool = False,
         errors: Literal["raise", "return"] = "raise",
@@ -426,7 +441,7 @@ class Extractor(Generic[T]):
         if isinstance(texts, (str, bytes)):
             raise TypeError("texts is one text; expected an iterable of texts")
         source: Iterator[str] = iter(texts)
-        many = self._inner.many(source, batch, *self._options(details, options))
+        many = self._inner.many(source, batch, helpers, *self._options(details, options))
         total = len(texts) if hasattr(texts, "__len__") else None
         return Records(many, lambda item: self._read(item, details), errors, progress, total)
 

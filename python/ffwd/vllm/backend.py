@@ -16,7 +16,8 @@ from vllm.v1.structured_output.backend_types import (
 
 import ffwd
 
-from .constraints import Options, options_of
+from ..grammars import Options
+from .constraints import options_of
 from .gate import Gate, Record
 from .habits import Habits
 from .tokenizers import grammars_of

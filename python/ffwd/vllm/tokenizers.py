@@ -8,7 +8,7 @@ from typing import Any
 
 import ffwd
 
-from .constraints import Grammars
+from ..grammars import Grammars
 
 _lock = threading.Lock()
 _known: dict[int, tuple[weakref.ref[Any], Grammars]] = {}

@@ -6,6 +6,7 @@ from typing import Any
 
 import ffwd
 
+from ..grammars import message_of
 from .constraints import Specification, options_of
 from .tokenizers import grammars_of
 
@@ -77,13 +78,6 @@ def specification_of(config: Any, wanted: Any) -> tuple[str, Specification]:
 def field_of(wanted: Any) -> str:
     """Return the name of the field that has the constraint."""
     return next(name for name in NOUNS if getattr(wanted, name) is not None)
-
-
-def message_of(error: Exception) -> str:
-    """Return an error's text in one line: message, JSON pointer or line, hint."""
-    if isinstance(error, RecursionError):
-        return "the constraint is nested too deeply"
-    return "; ".join(line.strip() for line in str(error).splitlines() if line.strip())
 
 
 def _check_values(wanted: Any) -> None:

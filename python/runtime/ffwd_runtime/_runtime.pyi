@@ -95,7 +95,13 @@ class Extractor:
     ) -> tuple[str, str | None]: ...
     def stream(self, text: str, options: Options) -> Stream: ...
     def many(
-        self, texts: Iterator[str], batch: int, options: Options, details: bool, alternatives: bool
+        self,
+        texts: Iterator[str],
+        batch: int,
+        helpers: int | None,
+        options: Options,
+        details: bool,
+        alternatives: bool,
     ) -> Many: ...
     def prompt(self, text: str) -> str: ...
     @property

@@ -117,19 +117,22 @@ impl Extractor {
     }
 
     /// Returns an iterator of the records of many texts.
-    #[pyo3(signature = (texts, batch, options, details, alternatives))]
+    #[pyo3(signature = (texts, batch, helpers, options, details, alternatives))]
+    #[expect(clippy::too_many_arguments, reason = "they are keywords in Python")]
     fn many(
         &self,
         py: Python<'_>,
         texts: Py<PyIterator>,
         batch: i64,
+        helpers: Option<i64>,
         options: Py<Options>,
         details: bool,
         alternatives: bool,
     ) -> PyResult<Many> {
         self.check()?;
         let batch = in_range("batch", batch.into(), 1)?;
-        Many::new(py, self.0.clone(), texts, batch, options, Wanted { details, alternatives })
+        let helpers = helpers.map(|number| in_range("helpers", number.into(), 0)).transpose()?;
+        Many::new(py, self.0.clone(), texts, batch, helpers, options, Wanted { details, alternatives })
     }
 
     /// Returns the prompt about a text.

@@ -55,6 +55,7 @@ impl Many {
         shared: Shared,
         texts: Py<PyIterator>,
         batch: usize,
+        helpers: Option<usize>,
         options: Py<Options>,
         wanted: Wanted,
     ) -> PyResult<Self> {
@@ -62,6 +63,7 @@ impl Many {
         let mut limits = SchedulerOptions::with_batch(batch);
         // Submitting never waits.
         limits.queue = limits.queue.max(ahead);
+        limits.helpers = helpers.unwrap_or(limits.helpers);
         let engine = shared.engine.clone();
         let scheduler = py.detach(|| Scheduler::new(engine, limits)).for_python(py)?;
         let (in_work, scheduler) = (VecDeque::new(), Some(Arc::new(scheduler)));

@@ -13,7 +13,7 @@ def test_the_programs_of_the_readme_run(engine, capsys):
     pytest.importorskip("pydantic", reason="pydantic is not installed")
     blocks = re.findall(r"```python\n(.*?)```", README, re.S)
     runnable = [block for block in blocks if "# yours" not in block or "Engine.embedded" in block]
-    assert len(runnable) == len(blocks) - 1 > 4
+    assert len(runnable) == len(blocks) - 2 > 4
     names = {"__name__": "readme"}
     for block in runnable:
         exec(compile(block, "README.md", "exec"), names)

@@ -135,43 +135,6 @@ def bits(row):
     return np.unpackbits(row.numpy().view("uint8"), bitorder="little")
 
 
-def test_compiled_grammars_are_kept_and_bounded(tokenizer, reference):
-    from ffwd.vllm import constraints
-
-    grammars = constraints.Grammars(reference)
-    options = constraints.Options()
-    first = grammars.get("REGEX", "a0", options)
-    assert grammars.get("REGEX", "a0", options) is first
-    assert grammars.get("CHOICE", '["a0"]', options) is not first
-    for i in range(1, constraints.MAX_GRAMMARS + 20):
-        grammars.get("REGEX", f"a{i}", options)
-        if i % 50 == 0:
-            assert grammars.get("REGEX", "a0", options) is first
-    assert len(grammars) == constraints.MAX_GRAMMARS
-    assert grammars.get("REGEX", "a1", options) is not None
-    for _ in range(2):
-        with pytest.raises(ffwd.Error):
-            grammars.get("REGEX", "(", options)
-    assert len(grammars) == constraints.MAX_GRAMMARS
-
-
-def test_large_grammars_are_dropped_by_their_memory(tokenizer, reference, monkeypatch):
-    from ffwd.vllm import constraints
-
-    grammars = constraints.Grammars(reference)
-    options = constraints.Options()
-    texts = [json.dumps([f"{i} {j}" for j in range(2000)]) for i in range(6)]
-    size = grammars.get("CHOICE", texts[0], options).memory_bytes
-    monkeypatch.setattr(constraints, "MAX_MEMORY", 7 * size // 2)
-    kept = [grammars.get("CHOICE", text, options) for text in texts]
-    assert len(grammars) == 3
-    assert grammars.get("CHOICE", texts[5], options) is kept[5]
-    assert grammars.get("CHOICE", texts[0], options) is not kept[0]
-    monkeypatch.setattr(constraints, "MAX_MEMORY", 0)
-    assert grammars.get("REGEX", "a", options).matcher() is not None
-    assert len(grammars) == 0, "a grammar that is too large is not kept"
-
-
 def test_options_of_json_texts(tokenizer, reference, monkeypatch):
     texts = {
         "compact": '{"city":"x"}',
@@ -202,23 +165,6 @@ def test_options_of_json_texts(tokenizer, reference, monkeypatch):
     monkeypatch.setenv("FFWD_VLLM_WHITESPACE", "nonsense")
     with pytest.raises(ValueError, match="FFWD_VLLM_WHITESPACE"):
         accepted(make_backend(tokenizer, size))
-
-
-def test_whitespace_patterns():
-    from ffwd.vllm.constraints import whitespace_of_pattern
-
-    for pattern, expected in (
-        ("", "compact"),
-        ("[ ]?", "single_space"),
-        (r"[ \t\n\r]{0,3}", 3),
-        (r"\s*", 64),
-        ("\n?", "compact"),
-    ):
-        assert whitespace_of_pattern(pattern, False) == expected
-        assert whitespace_of_pattern(pattern, True) == "compact"
-    for pattern in (r"\s+", "(", "x" * 10_000):
-        with pytest.raises(ValueError):
-            whitespace_of_pattern(pattern, False)
 
 
 def test_grammars_of_both_notations(backend, reference):
