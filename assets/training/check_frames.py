@@ -120,7 +120,7 @@ def main():
             wrong += [f"{where}: {s!r} is in {runs[s]}" for s in own_runs if s in runs]
     labels = prose_tasks.LABELS
     lengths = sorted(len(f.text.split()) for f in frames)
-    print(f"{len(frames)} texts of {len(kinds)} kinds in {len({k.file for k in kinds.values()}) + 1} files, {sum(f.held_out for f in frames)} held out")
+    print(f"{len(frames)} texts of {len(kinds)} kinds in {len({f.where.split(':')[0] for f in frames})} files, {sum(f.held_out for f in frames)} held out")
     print(f"{sum(len(k.slots) for k in kinds.values())} slots, {sum(len(s.keys) for k in kinds.values() for s in k.slots.values())} key names, {sum(used.values())} uses of a slot in a text")
     print(f"words in a text: shortest {lengths[0]}, middle {lengths[len(lengths) // 2]}, longest {lengths[-1]}, all {sum(lengths)}")
     print(f"{sum(len(p[1] if p[0] == 'alt' else p[3]) for f in frames for p in f.parts if p[0] == 'alt' or p[0] == 'slot' and p[3])} wordings to choose from inside texts")

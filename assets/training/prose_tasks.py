@@ -287,7 +287,7 @@ def label(g):
     """A text with one label or several of a set."""
     r, x = g.r, g.r.random()
     if x < 0.55:
-        labels = LABELS[r.choice(list(LABELS) + ["topic", "topic", "topic", "intent", "intent", "sentiment", "sentiment"])]
+        labels = LABELS[r.choice(list(LABELS) + ["subject", "subject", "subject", "topic", "topic", "intent", "intent", "sentiment", "sentiment", "record_type"])]
         names = list(labels)
         gold = r.choice(names)
         others = r.sample([n for n in names if n != gold], min(len(names) - 1, r.choice([1, 2, 2, 3, 4, 5, 7])))
