@@ -132,8 +132,8 @@ def write_text(g, frame, whole=False):
             slots.update(guests)
             text = spaced(text, g.cap(w.fill(parts, slots).strip()), r.random() < 0.25)
     if not whole and FILLERS and r.random() < 0.3:
-        for _ in range(r.choice([1, 1, 1, 2, 2, 5])):
-            filler = Writer(g).fill(r.choice(FILLERS), {})
+        for parts in r.sample(FILLERS, min(len(FILLERS), r.choice([1, 1, 1, 2, 2, 5]))):
+            filler = Writer(g).fill(parts, {})
             text = spaced(text, filler, r.random() < 0.35)
     if not whole and r.random() < 0.05:  # a longer document: something else above or below
         other = r.choice(ALL_TRAIN)
