@@ -48,7 +48,7 @@ ABBREVIATION = re.compile(r"(?:^|[\s(])(?:[A-Za-z]|no|No|Mr|Mrs|Ms|Dr|St|Art|Est
 TENS = "zero ten twenty thirty forty fifty sixty seventy eighty ninety".split()
 SMALL = "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen".split()
 ORDINAL = {1: "first", 2: "second", 3: "third", 4: "fourth", 5: "fifth", 6: "sixth", 7: "seventh", 8: "eighth", 9: "ninth", 10: "tenth", 11: "eleventh", 12: "twelfth"}
-MONEY = [("$", "USD", "dollars"), ("€", "EUR", "euros"), ("£", "GBP", "pounds"), ("€", "EUR", "euro"), ("$", "USD", "dollars"), ("CHF ", "CHF", "francs"), ("kr ", "SEK", "kronor"), ("kr ", "NOK", "kroner"), ("₹", "INR", "rupees"), ("zł ", "PLN", "zloty"), ("C$", "CAD", "Canadian dollars"), ("R ", "ZAR", "rand")]
+MONEY = [("$", "USD", "dollars"), ("€", "EUR", "euros"), ("£", "GBP", "pounds"), ("€", "EUR", "euro"), ("$", "USD", "dollars"), ("CHF ", "CHF", "francs"), ("kr ", "SEK", "kronor"), ("NOK ", "NOK", "kroner"), ("₹", "INR", "rupees"), ("zł ", "PLN", "zloty"), ("C$", "CAD", "Canadian dollars"), ("R ", "ZAR", "rand")]
 
 
 def words(n):
@@ -511,7 +511,7 @@ def typed_fixed(slot, v, s):
     if slot.kind == "bool":
         return Val(s, kind="bool", x=v)
     if slot.options:
-        return Val(s, v, kind="enum", x=(v, slot.options))
+        return Val(s, kind="enum", x=(v, slot.options))
     if head in ("int", "year"):
         return Val(s, kind="int", x=v)
     if head == "num":

@@ -203,6 +203,21 @@ def rows_property(g, slot, rows):
     return g.key_for(slot, style), {"type": "array", "items": item}, gold
 
 
+CURRENCY = prose.Slot(["currency", "currency_code", "currency", "money_unit"], "text", ["currency of the amount", "currency code"])
+
+
+def currency(g, present):
+    """The currency of a sum in the text as a property of its own, or None."""
+    codes = {it.val.x[1] for it in present if it.val.kind == "money" and it.val.x[1]}
+    if len(codes) != 1 or not g.chance(0.3):
+        return None
+    code = codes.pop()
+    if g.chance(0.5):
+        return Item(CURRENCY, Val(code))
+    known = sorted({code, *g.r.sample(["USD", "EUR", "GBP", "CHF", "SEK", "PLN", "INR"], g.r.randint(2, 4))})
+    return Item(CURRENCY, Val(code, kind="enum", x=(code, known)))
+
+
 class Named:
     def __init__(self, name):
         self.name = name
@@ -220,11 +235,14 @@ def record(g):
             present.append(Item(slot, v))
         elif not slot.columns and name not in w.fixed and name in frame.kind.slots:
             absent.append(slot)
-    n = min(len(present), r.choice([1, 2, 3, 4, 4, 5, 5, 6, 6, 7, 8, 9]))
+    n = len(present) if g.chance(0.4) else min(len(present), r.choice([1, 2, 3, 4, 4, 5, 5, 6, 6, 7, 8, 9]))
     present = r.sample(present, n)
+    unit = currency(g, present)
     if g.chance(0.4):  # the order of the text's kind
         order = list(slots)
         present.sort(key=lambda it: order.index(it.attr.name))
+    if unit:
+        present.insert(r.randint(0, len(present)), unit)
     missing = []
     if absent and g.chance(0.22):
         # What only the sense of a text could tell is asked for more rarely.
