@@ -15,7 +15,6 @@ import time
 import numpy as np
 import torch
 import torch.nn.functional as F
-from safetensors.torch import load_file
 
 import train
 from generate import Gen
@@ -25,14 +24,7 @@ def load_hf(folder):
     """The model of a folder that `train.save_hf` wrote."""
     c = json.load(open(os.path.join(folder, "config.json"), encoding="utf-8"))
     m = train.Llama(train.shape(c["hidden_size"], c["num_hidden_layers"], c["num_attention_heads"], c["num_key_value_heads"], c["intermediate_size"], c["vocab_size"]))
-    state = load_file(os.path.join(folder, "model.safetensors"))
-    names = {"embed_tokens.weight": "embed.weight", "norm.weight": "norm"}
-    out = {}
-    for k, v in state.items():
-        k = k.removeprefix("model.")
-        k = names.get(k, k.replace("self_attn.", "").replace("mlp.", "").replace("layernorm.weight", "layernorm"))
-        out[k] = v.float()
-    m.load_state_dict(out)
+    m.load_state_dict(train.hf_weights(folder))
     return m
 
 
