@@ -19,6 +19,8 @@ logger = logging.getLogger("ffwd.ray")
 
 # Batches of a call: the last texts of a call run in smaller batches.
 _BATCHES = 16
+# Processors that are left to the tasks of other steps.
+_OTHERS = 2
 
 
 def extract(
@@ -61,11 +63,12 @@ def extract(
         engine: Arguments of `ffwd.Engine`, such as `{"model": "/models/model.gguf"}`. Its files
             must exist on each machine. None is the embedded model.
         workers: Number of workers, each with its own copy of the models, or its smallest and
-            largest number. None is as many as the cluster has processors for, one processor less.
+            largest number. None is as many as the cluster has processors for, less two, which tasks
+            that read, write and look up checkpoints need.
         cpus: Number of processors of a worker. They share its batches.
         batch: Number of texts that run together in a worker.
-        rows: Number of texts of one call of a worker, which is what Ray repeats after a failure.
-            None is 16 batches.
+        rows: Number of texts of one call of a worker, and of a block of the result. It is what
+            Ray repeats after a failure. None is 16 batches.
         remote: Further arguments of `Dataset.map_batches`, such as `memory`, `runtime_env` or
             `max_task_retries`.
         options: See `ffwd.options.ExtractOptions`.
@@ -88,7 +91,10 @@ def extract(
     # A faulty schema is an error here, not in each worker.
     Constraint.json_schema(record_type(schema).schema, documents=options.get("documents"))
     least, most = _pool(workers, cpus)
-    return dataset.map_batches(
+    # Blocks of this size are what Ray gives to workers, repeats, and writes down as done. Those of
+    # the input may be whole files.
+    blocks = dataset.repartition(target_num_rows_per_block=rows, strict=True)
+    return blocks.map_batches(
         worker.Worker,
         fn_constructor_args=(schema,),
         fn_constructor_kwargs={
@@ -120,7 +126,7 @@ def _pool(workers: int | tuple[int, int] | None, cpus: int) -> tuple[int, int]:
         ray.init()
     available = int(ray.cluster_resources().get("CPU", 1))
     if workers is None:
-        number = max(1, (available - 1) // cpus)
+        number = max(1, (available - _OTHERS) // cpus)
         least, most = number, number
     else:
         least, most = (workers, workers) if isinstance(workers, int) else workers
@@ -129,7 +135,7 @@ def _pool(workers: int | tuple[int, int] | None, cpus: int) -> tuple[int, int]:
     if least * cpus >= available:
         logger.warning(
             "%d workers of %d processors leave none of the %d of this cluster for the tasks that "
-            "read; the job waits until the cluster grows.",
+            "read; the job may wait until the cluster grows.",
             least,
             cpus,
             available,

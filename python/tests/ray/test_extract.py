@@ -6,12 +6,14 @@ import os
 import signal
 from pathlib import Path
 
+import pyarrow
 import pytest
 import ray
 
 import ffwd
 import ffwd.ray
 from ffwd.ray import worker
+from ffwd.ray.columns import NAMES
 
 TOTAL = {
     "type": "object",
@@ -70,7 +72,8 @@ def spied(folder, dies_after):
 def test_each_text_has_one_record_though_a_worker_is_killed(cluster, engine, tmp_path, monkeypatch):
     monkeypatch.setattr(worker, "Worker", spied(str(tmp_path), dies_after=330))
     rows = [{"id": i, "text": " " if i in BLANK else letter(i)} for i in range(DOCUMENTS)]
-    dataset = ray.data.from_items(rows, override_num_blocks=20)
+    # Blocks larger than calls, as files are.
+    dataset = ray.data.from_items(rows, override_num_blocks=3)
 
     found = ffwd.ray.extract(dataset, TOTAL, workers=2, rows=100, max_tokens=20).take_all()
 
@@ -88,6 +91,7 @@ def test_each_text_has_one_record_though_a_worker_is_killed(cluster, engine, tmp
     begun, ended = collections.Counter(), collections.Counter()
     for event, process, _, ids in events:
         (begun if event == "begin" else ended)[process, tuple(ids)] += 1
+    assert {len(ids) for _, ids in begun} == {100}
     (lost,) = begun - ended
     assert any(ids == lost[1] and process != lost[0] for process, ids in ended)
     assert len({node for _, _, node, _ in events}) == 2
@@ -147,12 +151,32 @@ def test_types_are_read_and_their_validators_fail_rows(cluster):
     assert json.loads(large["error"]["partial"])["total"] > 100
 
 
-def test_a_cut_record_has_its_pointer_and_its_text(cluster):
+def table_of(rows, schema=TOTAL, **options):
+    """What a worker makes of rows, in this process."""
+    made = worker.Worker(
+        schema, column="text", prefix="", engine={}, cpus=1, batch=4, options=options
+    )
+    return made(pyarrow.Table.from_pylist(rows))
+
+
+def test_a_cut_record_has_its_pointer_and_its_text():
     schema = {"type": "object", "properties": {"vendor": {"type": "string"}}, "required": ["vendor"]}
-    dataset = ray.data.from_items([{"text": letter(7)}])
-    (row,) = ffwd.ray.extract(dataset, schema, workers=1, max_tokens=5).take_all()
+    (row,) = table_of([{"text": letter(7)}], schema, max_tokens=5).to_pylist()
     assert row["error"]["kind"] == "incomplete" and row["error"]["pointer"] == "/vendor"
     assert row["error"]["partial"].startswith("{") and row["stats"]["tokens"] == 5
+
+
+def test_types_of_columns_are_the_same_whatever_the_rows_are():
+    good, bad = table_of([{"text": letter(7)}]), table_of([{"text": ""}, {"text": None}])
+    assert good.schema == bad.schema == table_of([{"text": letter(7)}], confidence=True).schema
+    assert good.column_names == ["text", *NAMES]
+
+
+def test_columns_that_exist_or_are_missing_are_errors():
+    with pytest.raises(ValueError, match="has a column 'record'"):
+        table_of([{"text": letter(7), "record": 1}])
+    with pytest.raises(KeyError, match="no column 'text'"):
+        table_of([{"body": letter(7)}])
 
 
 @pytest.mark.parametrize(
@@ -169,9 +193,3 @@ def test_mistakes_are_found_before_the_job(cluster, arguments, error, message):
     dataset = ray.data.from_items([{"text": "a"}])
     with pytest.raises(error, match=message):
         ffwd.ray.extract(dataset, **{"schema": TOTAL, **arguments})
-
-
-def test_a_column_that_exists_is_not_overwritten(cluster):
-    dataset = ray.data.from_items([{"text": letter(7), "record": 1}])
-    with pytest.raises(Exception, match="has a column 'record'"):
-        ffwd.ray.extract(dataset, TOTAL, workers=1).take_all()
