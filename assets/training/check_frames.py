@@ -14,7 +14,6 @@ import random
 import re
 import sys
 
-import prose
 import prose_tasks
 from generate import Gen
 

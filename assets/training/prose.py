@@ -31,13 +31,12 @@ Value kinds are those of `values.py` and `text` (only from the text), `bool`,
 """
 import datetime
 import glob
-import json
 import math
 import os
 import re
 
 import wordlists as W
-from values import Val, bucket, nonce
+from values import Val, bucket
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 # Of a hundred texts so many never train and serve to measure with.
