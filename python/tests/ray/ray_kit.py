@@ -1,4 +1,4 @@
-"""A cluster of two nodes on this machine."""
+"""A cluster of two nodes on this machine. Importing it skips tests for which a package is missing."""
 
 import os
 

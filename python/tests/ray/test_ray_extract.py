@@ -6,8 +6,11 @@ import os
 import signal
 from pathlib import Path
 
-import pyarrow
 import pytest
+from ray_kit import cluster  # noqa: F401
+
+# isort: split
+import pyarrow
 import ray
 
 import ffwd

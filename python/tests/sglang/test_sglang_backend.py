@@ -5,14 +5,12 @@ import random
 from pathlib import Path
 from types import SimpleNamespace
 
-import numpy as np
 import pytest
+from sglang_kit import base
+
+# isort: split
+import numpy as np
 import torch
-from sglang.srt.constrained.base_grammar_backend import (
-    GRAMMAR_BACKEND_REGISTRY,
-    GrammarRow,
-    InvalidGrammarObject,
-)
 
 import ffwd
 import ffwd.sglang
@@ -20,6 +18,7 @@ from ffwd.grammars import MAX_GRAMMARS, Options
 from ffwd.sglang import backend as module
 from ffwd.sglang import cache as cache_module
 
+GrammarRow, InvalidGrammarObject = base.GrammarRow, base.InvalidGrammarObject
 SCHEMA = {
     "type": "object",
     "properties": {"city": {"enum": ["Ulm", "Bern"]}, "count": {"type": "integer", "maximum": 99}},
@@ -251,7 +250,7 @@ def test_registration_can_be_repeated():
     ffwd.sglang.register()
     ffwd.sglang.register()
     assert GRAMMAR_BACKEND_CHOICES.count("ffwd") == 1
-    assert "ffwd" in GRAMMAR_BACKEND_REGISTRY
+    assert "ffwd" in base.GRAMMAR_BACKEND_REGISTRY
 
 
 def test_all_tokens_that_end_a_request_end_the_output(real):

@@ -1,14 +1,15 @@
 """Requests in which the model reasons first, without an engine, over SGLang's own classes."""
 
 import os
+from pathlib import Path
 
-import numpy as np
 import pytest
-import torch
 
 if os.environ.get("FFWD_TEST_SGLANG") != "1":
     pytest.skip("set FFWD_TEST_SGLANG=1 to test inside SGLang", allow_module_level=True)
 
+import numpy as np
+import torch
 import transformers
 from sglang.srt.constrained.base_grammar_backend import GrammarRow, InvalidGrammarObject
 from sglang.srt.parser.reasoning_parser import ReasoningParser
@@ -23,8 +24,6 @@ PATTERN = ("regex", "INV-[0-9]{3}")
 
 @pytest.fixture(scope="module")
 def tokenizer():
-    from pathlib import Path
-
     path = Path(__file__).resolve().parents[3] / "assets" / "extract-5m" / "tokenizer.json"
     tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_file=str(path))
     tokenizer.add_special_tokens({"eos_token": "<end>"})

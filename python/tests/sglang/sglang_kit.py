@@ -1,4 +1,7 @@
-"""SGLang's base classes: its own where SGLang is installed, otherwise stand-ins of their contract."""
+"""SGLang's base classes: its own where SGLang is installed, otherwise stand-ins of their contract.
+
+Importing it skips tests for which NumPy or torch is missing.
+"""
 
 import sys
 import types
@@ -7,6 +10,7 @@ from typing import NamedTuple
 
 import pytest
 
+pytest.importorskip("numpy", reason="NumPy is not installed")
 pytest.importorskip("torch", reason="torch is not installed")
 
 
@@ -73,6 +77,7 @@ def stand_in():
 
 
 try:
-    import sglang.srt.constrained.base_grammar_backend  # noqa: F401
+    import sglang.srt.constrained.base_grammar_backend as base
 except ImportError:
     stand_in()
+    base = sys.modules["sglang.srt.constrained.base_grammar_backend"]
