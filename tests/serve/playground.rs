@@ -173,6 +173,12 @@ fn states_are_explained() {
     assert_eq!((&why["legal"], &why["fits"], &why["fitting"]), (&json!(false), &json!(5), &json!("<img ")));
     assert_eq!(why["expected_bytes"], json!([b's']));
     assert!(why["reason"].as_str().unwrap().contains("'a'"), "{why}");
+    let likely = start["top"].as_array().unwrap().iter().find(|entry| entry["legal"] == false).unwrap();
+    let token =
+        state(server.address(), &json!({"constraint": choice, "why_token": likely["id"]}))["why"].clone();
+    assert_eq!((&token["legal"], &token["text"]), (&json!(false), &likely["text"]), "{token}");
+    let special = state(server.address(), &json!({"constraint": choice, "why_token": 2}))["why"].clone();
+    assert!(special["reason"].as_str().unwrap().contains("may not end here"), "{special}");
     // Illegal tokens have no probability, and legal ones have all of it.
     let top = start["top"].as_array().unwrap();
     assert!(top.iter().any(|entry| entry["legal"] == false && entry["masked"] == 0.0), "{start}");
@@ -204,6 +210,7 @@ fn faults_are_named() {
     assert_eq!(fault(generate, json!({"n": 2})).1, "n");
     assert_eq!(fault(generate, json!({"tokens": []})).1, "tokens");
     assert_eq!(fault(state, json!({"tokens": [123_456_789]})).1, "tokens");
+    assert_eq!(fault(state, json!({"why_token": 123_456_789})).0, 400);
     assert_eq!(fault(state, json!({"tokens": [5, 5]})).1, "tokens[0]");
     assert_eq!(fault(state, json!({"why": "x".repeat(5000)})).1, "why");
     let long = json!({"constraint": {"kind": "regex", "text": "a".repeat(2000)}});

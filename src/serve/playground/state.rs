@@ -16,7 +16,7 @@ use tokio::time::Instant;
 
 use super::generation::read_generation;
 use super::tokens::{token_json, token_text, tokens_json};
-use crate::matcher::{Explanation, Matcher, Verdict};
+use crate::matcher::{Matcher, Verdict};
 use crate::serve::api_error::{ApiError, ApiResult, json_response};
 use crate::serve::app::{App, blocking};
 use crate::serve::fields::Fields;
@@ -42,10 +42,16 @@ async fn state(State(app): State<Arc<App>>, body: Body) -> Response<Body> {
     answer(app, body).await.unwrap_or_else(|error| error.response())
 }
 
-/// A position, and a text to be explained there.
+/// A position, and what is to be explained there.
 struct ShownPosition {
     tokens: Vec<TokenId>,
-    why: Option<String>,
+    why: Option<Question>,
+}
+
+/// A text or a token that may follow, or not.
+enum Question {
+    Text(String),
+    Token(TokenId),
 }
 
 async fn answer(app: Arc<App>, body: Body) -> ApiResult<Response<Body>> {
@@ -71,10 +77,12 @@ fn read_position(fields: &mut Fields) -> ApiResult<ShownPosition> {
         Some(value) => serde_json::from_str(value.get())
             .map_err(|_| ApiError::field("tokens", "`tokens` must be a list of token numbers"))?,
     };
-    let why = fields.text("why")?;
-    if why.as_ref().is_some_and(|text| text.len() > MAX_WHY) {
+    let text = fields.text("why")?;
+    if text.as_ref().is_some_and(|text| text.len() > MAX_WHY) {
         return Err(Box::new(ApiError::field("why", format!("`why` has more than {MAX_WHY} bytes"))));
     }
+    let token = fields.count("why_token")?.map(|token| Question::Token(token as TokenId));
+    let why = token.or(text.map(Question::Text));
     Ok(ShownPosition { tokens, why })
 }
 
@@ -85,7 +93,12 @@ fn look(
     deadline: Instant,
 ) -> ApiResult<Value> {
     let vocab = model.engine.vocabulary();
-    if let Some(unknown) = position.tokens.iter().find(|&&token| token as usize >= vocab.len()) {
+    let asked = match position.why {
+        Some(Question::Token(token)) => Some(token),
+        _ => None,
+    };
+    let mut named = position.tokens.iter().copied().chain(asked);
+    if let Some(unknown) = named.find(|&token| token as usize >= vocab.len()) {
         return Err(Box::new(ApiError::field("tokens", format!("there is no token {unknown}"))));
     }
     let mut matcher = prepared.grammar.as_ref().map(|grammar| grammar.matcher());
@@ -104,8 +117,8 @@ fn look(
     value["vocabulary"] = vocab.len().into();
     if let Some(matcher) = &mut matcher {
         value["state"] = state_json(vocab, matcher);
-        if let Some(text) = &position.why {
-            value["why"] = why_json(vocab, text, &matcher.explain_bytes(text.as_bytes()));
+        if let Some(question) = &position.why {
+            value["why"] = why_json(vocab, matcher, question);
         }
     }
     Ok(value)
@@ -205,16 +218,20 @@ fn state_json(vocab: &Vocabulary, matcher: &mut Matcher) -> Value {
     })
 }
 
-/// Explains why a text may or may not follow.
-fn why_json(vocab: &Vocabulary, text: &str, found: &Explanation) -> Value {
-    let fits = found.fits.min(text.len());
+/// Explains why a text or a token may or may not follow.
+fn why_json(vocab: &Vocabulary, matcher: &Matcher, question: &Question) -> Value {
+    let (found, text, bytes) = match question {
+        Question::Text(text) => (matcher.explain_bytes(text.as_bytes()), text.clone(), text.as_bytes()),
+        Question::Token(id) => (matcher.explain(*id), token_text(vocab, *id), vocab.token_bytes(*id)),
+    };
+    let fits = found.fits.min(bytes.len());
     json!({
         "text": text,
         "legal": found.verdict == Verdict::Legal,
         "reason": found.reason(),
-        "bytes": text.len(),
+        "bytes": bytes.len(),
         "fits": fits,
-        "fitting": String::from_utf8_lossy(&text.as_bytes()[..fits]),
+        "fitting": String::from_utf8_lossy(&bytes[..fits]),
         "expected_bytes": found.expected,
         "expected": found.examples.iter().map(|&id| token_json(vocab, id)).collect::<Vec<_>>(),
         "may_end": found.may_end,

@@ -59,7 +59,6 @@ export class RunView {
   }
 
   #forward(step) {
-    for (const draft of step.rejected) this.#showRejected(draft);
     for (const token of step.tokens) {
       const index = this.tokens.length;
       const node = tokenNode(token, {
@@ -75,27 +74,22 @@ export class RunView {
     this.status.textContent = `Running: ${count(this.tokens.length, "token")} in ${count(step.forward, "forward")}`;
   }
 
-  /** Puts rejected drafts where they were proposed, and the new tokens after those before them. */
+  /** Appends the new tokens, with rejected drafts where they were proposed. */
   #place(step) {
-    const after = (index) => this.waiting?.get(index) ?? [];
-    for (let i = step.begin; i <= this.nodes.length; i += 1) {
-      this.text.append(...after(i));
-      if (i < this.nodes.length) this.text.append(this.nodes[i]);
+    const end = this.nodes.length;
+    for (let i = step.begin; i <= end; i += 1) {
+      // A branch may continue a draft that was itself rejected.
+      const here = step.rejected.filter((draft) => Math.min(draft.after, end) === i);
+      this.text.append(...here.map((draft) => el("span", { class: "fallen" }, draft.tokens.map((token) => tokenNode(token, {}, true)))));
+      if (i < end) this.text.append(this.nodes[i]);
     }
-    this.waiting = null;
-  }
-
-  #showRejected(draft) {
-    this.waiting ??= new Map();
-    const nodes = draft.tokens.map((token) => tokenNode(token, {}, true));
-    this.waiting.set(draft.after, [...(this.waiting.get(draft.after) ?? []), el("span", { class: "fallen" }, nodes)]);
   }
 
   #takeBack(number) {
     const gone = this.nodes.splice(this.nodes.length - number, number);
     for (const [i, node] of gone.entries()) {
       const token = this.tokens[this.nodes.length + i];
-      node.replaceWith(tokenNode({ ...token, source: token.source }, {}, true));
+      node.replaceWith(tokenNode(token, {}, true));
     }
     this.tokens.length = this.nodes.length;
   }

@@ -46,14 +46,15 @@ export class StateView {
    * Shows the state before token `index` of a run.
    * @param {object} request the fields that describe prompt and constraint
    * @param {{id: number, text: string}[]} tokens those of the run
+   * @param {{why?: string, why_token?: number}} [question] a text or a token to be explained
    */
-  async show(request, tokens, index, why) {
+  async show(request, tokens, index, question = {}) {
     const prefix = tokens.slice(0, index).map((token) => token.id);
     this.latest = prefix;
     try {
-      const state = await this.api.post("state", { ...request, tokens: prefix, why });
+      const state = await this.api.post("state", { ...request, tokens: prefix, ...question });
       // Another token may have been chosen meanwhile.
-      if (this.latest === prefix) this.#fill(state, tokens[index], (text) => this.show(request, tokens, index, text));
+      if (this.latest === prefix) this.#fill(state, tokens[index], (other) => this.show(request, tokens, index, other));
     } catch (error) {
       this.body.replaceChildren(errorBox(error));
     }
@@ -73,12 +74,14 @@ export class StateView {
     if (state.state) {
       const { forced, may_end: mayEnd, must_end: mustEnd, path, completion } = state.state;
       facts.push(
-        ["Forced ahead", forced.bytes ? [el("code", {}, visible(forced.text)), ` (${forced.tokens.length} tokens)`] : "nothing"],
+        ["Forced ahead", forced.bytes ? [el("code", {}, visible(forced.text)), ` (${forced.tokens.length} ${forced.tokens.length === 1 ? "token" : "tokens"})`] : "nothing"],
         ["May end here", mustEnd ? "yes, it must" : mayEnd ? "yes" : "no"],
-        ["JSON pointer", el("code", {}, path || "/")]);
+        ["JSON pointer", path ? el("code", {}, path) : "the whole value"]);
       if (completion) facts.push(["Shortest end", el("code", {}, visible(completion))]);
     }
-    return el("dl", { class: "facts" }, facts.map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, value))));
+    const wide = (name) => (name === "Shortest end" ? "wide" : undefined);
+    return el("dl", { class: "facts" },
+      facts.map(([name, value]) => el("div", { class: wide(name) }, el("dt", {}, name), el("dd", {}, value))));
   }
 
   #probabilities(state, chosen, ask) {
@@ -87,7 +90,7 @@ export class StateView {
       el("span", { class: "measure" }, bar(entry.raw, entry.legal ? "raw" : "bad"), percent(entry.raw)),
       el("span", { class: "measure" }, bar(entry.masked, "good"), entry.legal ? percent(entry.masked) : "\u2014"),
       entry.legal ? "\u2713 legal" : state.state
-        ? el("button", { type: "button", class: "quiet small", onclick: () => ask(entry.text) }, "\u2717 why not?") : "\u2717",
+        ? el("button", { type: "button", class: "quiet small", onclick: () => ask({ why_token: entry.id }) }, "\u2717 why not?") : "\u2717",
     ];
     const known = new Set(state.top.map((entry) => entry.id));
     const entries = [...state.top, ...state.top_legal.filter((entry) => !known.has(entry.id)).slice(0, 6)];
@@ -98,7 +101,7 @@ export class StateView {
   #why(state, ask) {
     const best = state.top.find((entry) => !entry.legal);
     const input = el("input", { type: "text", value: state.why?.text ?? best?.text ?? "", spellcheck: "false", autocomplete: "off" });
-    const go = () => { if (input.value) ask(input.value); };
+    const go = () => { if (input.value) ask({ why: input.value }); };
     input.addEventListener("keydown", (event) => { if (event.key === "Enter") go(); });
     const button = el("button", { type: "button", class: "quiet", onclick: go }, "Explain");
     return el("div", { class: "stack tight" },
@@ -108,14 +111,16 @@ export class StateView {
 }
 
 function explanation(why) {
+  const examples = why.expected.slice(0, 8).map((token) => [el("code", {}, visible(token.text)), " "]);
+  const bytes = why.expected_bytes.length > 0 && ["the bytes ", el("code", {}, byteRanges(why.expected_bytes))];
   const expected = [
-    why.expected_bytes.length > 0 && ["bytes ", el("code", {}, byteRanges(why.expected_bytes))],
-    why.expected.length > 0 && [", such as ", why.expected.slice(0, 8).map((token) => [el("code", {}, visible(token.text)), " "])],
-    why.may_end && " or the end",
+    bytes || (examples.length === 0 && !why.may_end && "nothing"),
+    examples.length > 0 && [bytes ? ", such as " : "", examples],
+    why.may_end && (bytes || examples.length > 0 ? " or the end" : "the end"),
   ];
   return el("div", { class: why.legal ? "verdict yes" : "verdict no" },
     el("p", {}, el("b", {}, why.legal ? "\u2713 " : "\u2717 "), el("code", {}, visible(why.text)), ": ", why.reason, "."),
-    !why.legal && el("p", {}, `Of its ${why.bytes} bytes ${why.fits} fit`, why.fits > 0 ? [": ", el("code", {}, visible(why.fitting))] : "", "."),
+    !why.legal && why.bytes > 0 && el("p", {}, `Of its ${why.bytes} bytes ${why.fits} fit`, why.fits > 0 ? [": ", el("code", {}, visible(why.fitting))] : "", "."),
     el("p", {}, why.legal ? "After it may come: " : "There may come: ", expected),
     why.path && el("p", { class: "note" }, "at ", el("code", {}, why.path)));
 }
