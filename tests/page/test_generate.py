@@ -75,7 +75,7 @@ def test_stop(pages):
     page = pages.open()
     page.get_by_label("Constraint", exact=True).select_option("regex")
     page.get_by_label("Its text").fill("[a-z ]{3000}")
-    page.get_by_label("Mode").first.select_option("off")
+    page.get_by_label("Mode", exact=True).first.select_option("off")
     page.get_by_label("Most tokens").fill("900")
     page.locator("#generate").click()
     page.locator(".rung").nth(3).wait_for()
