@@ -1,12 +1,15 @@
 #!/usr/bin/env python3
-"""Throughput of a server that runs already, with one client and with several, each with a schema.
+"""Throughput of servers that run already, with one client and with several, each with a schema.
 
     ffwd serve --model path/to/model.gguf &
     benches/serve/clients.py http://127.0.0.1:8080/v1
 
 Requests are those of tests/data/eval/handwritten_dev.jsonl: a text with its schema. Rounds with one
 client and with several alternate, and each has texts of its own, so that no round profits from the
-prompts of another. Any server that knows `response_format` can be measured. Needs Python only.
+prompts of another. With several addresses, each server gets the same texts, one server after the
+other, and the ratios are those of the first to each other one. With `--warm`, each prompt is sent
+twice before it is measured, so that a server with a prefix cache decodes only. Any server that knows
+`response_format` can be measured. Needs Python only.
 """
 
 import argparse
@@ -67,32 +70,55 @@ def run(url, model, cases, clients, max_tokens):
     return sum(c[0] for c in counts), sum(c[1] for c in counts), seconds
 
 
+def measure(url, args, cases, clients, total):
+    """Adds the tokens, seconds and answers of a round to `total`."""
+    if args.warm:
+        for case in cases * 2:
+            ask(url, args.model, case, 1)
+    for i, value in enumerate(run(url, args.model, cases, clients, args.max_tokens)):
+        total[i] += value
+    total[3] += len(cases)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("url", help="base URL, such as http://127.0.0.1:8080/v1")
+    parser.add_argument("urls", nargs="+", metavar="URL", help="base URL, such as http://127.0.0.1:8080/v1")
     parser.add_argument("--model", help="name of the model (default: the first one)")
     parser.add_argument("--clients", type=int, default=8)
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--texts", type=int, default=8, help="texts of a round (default: 8)")
     parser.add_argument("--max-tokens", type=int, default=96)
+    parser.add_argument("--warm", action="store_true", help="measure decoding alone")
     args = parser.parse_args()
-    url = urllib.parse.urlsplit(args.url)
+    urls = [urllib.parse.urlsplit(url) for url in args.urls]
     cases = [json.loads(line) for line in TEXTS.read_text().splitlines()]
-    ask(url, args.model, cases[-1], 4)
-    totals = {1: [0, 0, 0.0], args.clients: [0, 0, 0.0]}
+    for url in urls:
+        ask(url, args.model, cases[-1], 4)
+    totals = {(url, clients): [0, 0, 0.0, 0] for clients in (1, args.clients) for url in urls}
     at = 0
     for _ in range(args.rounds):
-        for clients, total in totals.items():
+        for clients in (1, args.clients):
             # Another round has other texts.
             part = [cases[(at + i) % (len(cases) - 1)] for i in range(args.texts)]
             at += args.texts
-            for i, value in enumerate(run(url, args.model, part, clients, args.max_tokens)):
-                total[i] += value
-    rates = []
-    for clients, (output, prompt, seconds) in totals.items():
-        rates.append(output / seconds)
-        print(f"{clients:3} clients: {output} tokens, {prompt} of prompts, {seconds:.1f} s, {rates[-1]:.1f} tokens/s")
-    print(f"ratio {rates[1] / rates[0]:.2f}")
+            for url in urls:
+                measure(url, args, part, clients, totals[url, clients])
+    rates = {}
+    print("| server | clients | answers/s | tokens/s | tokens | of prompts |\n| --- | --- | --- | --- | --- | --- |")
+    for (url, clients), (output, prompt, seconds, answers) in totals.items():
+        rates[url, clients] = (answers / seconds, output / seconds)
+        speeds = " | ".join(f"{rate:.2f}" for rate in rates[url, clients])
+        print(f"| {url.netloc} | {clients} | {speeds} | {output} | {prompt} |")
+
+    def ratio(name, one, other):
+        answers, tokens = (a / b for a, b in zip(rates[one], rates[other], strict=True))
+        print(f"{name}: answers {answers:.2f}, tokens {tokens:.2f}")
+
+    for url in urls:
+        ratio(f"{url.netloc}, {args.clients} clients to one", (url, args.clients), (url, 1))
+    for other in urls[1:]:
+        for clients in (1, args.clients):
+            ratio(f"{urls[0].netloc} to {other.netloc}, {clients} clients", (urls[0], clients), (other, clients))
 
 
 if __name__ == "__main__":

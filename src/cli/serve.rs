@@ -132,6 +132,9 @@ struct LimitArgs {
     /// Hold at most N MiB of keys and values of running answers
     #[arg(long, value_name = "N", default_value_t = 1024)]
     cache_mib: usize,
+    /// Keep at most N MiB of keys and values of prompts for later prompts that begin alike
+    #[arg(long, value_name = "N", default_value_t = 64)]
+    prefix_mib: usize,
     /// Read bodies of at most N KiB
     #[arg(long, value_name = "N", default_value_t = 8192)]
     max_body_kib: usize,
@@ -216,6 +219,7 @@ fn options(args: &Args) -> Result<ServeOptions> {
             batch: limits.batch,
             queue: limits.queue,
             cache_bytes: limits.cache_mib.saturating_mul(1 << 20),
+            prefix_bytes: limits.prefix_mib.saturating_mul(1 << 20),
             ..SchedulerOptions::default()
         },
         sampling,

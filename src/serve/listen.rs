@@ -12,7 +12,7 @@ use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout, timeout_at};
 
 use super::app::App;
 use super::model::ModelSource;
@@ -174,8 +174,10 @@ async fn serve(listener: TcpListener, app: Arc<App>, end: impl Future<Output = (
             },
         }
     }
-    // Connections that the system has accepted already are served, too.
-    while let Ok(Ok((stream, _))) = timeout(PAUSE, listener.accept()).await {
+    // Connections that the system has accepted already are served, too. New ones may arrive without
+    // end, so this has a time.
+    let until = Instant::now() + PAUSE;
+    while let Ok(Ok((stream, _))) = timeout_at(until, listener.accept()).await {
         start(&mut connections, stream, None);
     }
     drop(listener);

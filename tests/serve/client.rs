@@ -55,7 +55,18 @@ impl Answer {
 
 /// Connects and sends a request with these further header lines.
 pub fn send(address: SocketAddr, method: &str, path: &str, head: &str, body: &str) -> TcpStream {
-    let mut stream = TcpStream::connect(address).unwrap();
+    try_send(address, method, path, head, body).unwrap()
+}
+
+/// As [`send`], if the server listens.
+pub fn try_send(
+    address: SocketAddr,
+    method: &str,
+    path: &str,
+    head: &str,
+    body: &str,
+) -> std::io::Result<TcpStream> {
+    let mut stream = TcpStream::connect(address)?;
     let length = body.len();
     let head = if head.contains("Host:") { head.to_owned() } else { format!("Host: {address}\r\n{head}") };
     let text = format!(
@@ -63,7 +74,7 @@ pub fn send(address: SocketAddr, method: &str, path: &str, head: &str, body: &st
     );
     // A server may answer before it has read everything.
     let _ = stream.write_all(text.as_bytes());
-    stream
+    Ok(stream)
 }
 
 /// Reads the answer; `None` if the connection ends before it is whole.

@@ -1,25 +1,25 @@
-//! Many requests at once, a tenth of them hostile: nothing is lost, and no answer is in the wrong
-//! place.
+//! Many requests at once to the program, a tenth of them hostile: nothing is lost, and no answer is
+//! in the wrong place, also if SIGTERM arrives in the middle.
 //!
-//! `FFWD_SERVE_LOAD` is the number of requests (default 600). With it, latencies and memory are
-//! printed.
+//! `FFWD_SERVE_LOAD` is the number of requests (default 600). With it, latencies and the memory of
+//! the server are printed.
 
 use std::io::Write;
 use std::net::{SocketAddr, TcpStream};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use crate::client::{chat_body, metric, receive, send, server};
+use crate::client::{Answer, chat_body, metric, receive, send, try_send};
+use crate::program::Program;
 
 const CLIENTS: usize = 64;
 const DEFAULT_REQUESTS: usize = 600;
 
-/// A request that asks for its own number.
-fn honest(address: SocketAddr, i: usize) {
-    let stream = i.is_multiple_of(3);
+/// The body of a request that asks for its own number.
+fn body(i: usize) -> String {
     let more = match i % 4 {
         0 => json!({"guided_regex": format!("no\\. {i}")}),
         1 => json!({"guided_choice": [format!("no. {i}")]}),
@@ -28,10 +28,14 @@ fn honest(address: SocketAddr, i: usize) {
             "parameters": {"const": {"no.": i}}}}], "tool_choice": "required", "parallel_tool_calls": false}),
     };
     let mut body = chat_body(more);
-    body["stream"] = stream.into();
-    let sent = send(address, "POST", "/v1/chat/completions", "", &body.to_string());
-    let answer = receive(sent).unwrap_or_else(|| panic!("answer {i} is lost"));
+    body["stream"] = i.is_multiple_of(3).into();
+    body.to_string()
+}
+
+/// Checks that an answer is whole and has the number of its request.
+fn is_answered(i: usize, answer: &Answer) {
     assert_eq!(answer.status, 200, "{answer:?}");
+    let stream = i.is_multiple_of(3);
     let messages = match stream {
         true => answer.events(),
         false => vec![answer.json()],
@@ -46,6 +50,12 @@ fn honest(address: SocketAddr, i: usize) {
     }
     let wanted = if i % 4 == 3 { format!("{{\"no.\":{i}}}") } else { format!("no. {i}") };
     assert_eq!(text, wanted);
+}
+
+/// A request that asks for its own number.
+fn honest(address: SocketAddr, i: usize) {
+    let sent = send(address, "POST", "/v1/chat/completions", "", &body(i));
+    is_answered(i, &receive(sent).unwrap_or_else(|| panic!("answer {i} is lost")));
 }
 
 /// A request that no one should send.
@@ -78,21 +88,15 @@ fn hostile(address: SocketAddr, i: usize) {
     }
 }
 
-/// The memory of this process in MiB.
-fn resident() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-    line.and_then(|line| line.trim().split(' ').next()?.parse::<u64>().ok()).unwrap_or(0) / 1024
+/// The number of requests, and whether it was given.
+fn requests() -> (usize, bool) {
+    let asked = std::env::var("FFWD_SERVE_LOAD").ok().and_then(|n| n.parse().ok());
+    (asked.unwrap_or(DEFAULT_REQUESTS), asked.is_some())
 }
 
-#[test]
-fn nothing_is_lost_under_load() {
-    let asked: Option<usize> = std::env::var("FFWD_SERVE_LOAD").ok().and_then(|n| n.parse().ok());
-    let requests = asked.unwrap_or(DEFAULT_REQUESTS);
-    let server = server(|_| {});
-    let address = server.address();
-    let (next, times, memory) = (AtomicUsize::new(0), Mutex::new(Vec::new()), Mutex::new(Vec::new()));
-    let start = Instant::now();
+/// Runs clients at once, each of which takes the next number until none is left.
+fn each(requests: usize, ask: impl Fn(usize) + Sync) {
+    let next = AtomicUsize::new(0);
     std::thread::scope(|scope| {
         for _ in 0..CLIENTS {
             scope.spawn(|| {
@@ -101,25 +105,37 @@ fn nothing_is_lost_under_load() {
                     if i >= requests {
                         break;
                     }
-                    let begun = Instant::now();
-                    match i % 10 {
-                        9 => hostile(address, i),
-                        _ => {
-                            honest(address, i);
-                            times.lock().unwrap().push(begun.elapsed());
-                        }
-                    }
-                    if i.is_multiple_of((requests / 10).max(1)) {
-                        memory.lock().unwrap().push(resident());
-                    }
+                    ask(i);
                 }
             });
+        }
+    });
+}
+
+#[test]
+fn nothing_is_lost_under_load() {
+    let (requests, asked) = requests();
+    let server = Program::serve();
+    let address = server.address;
+    let (times, memory) = (Mutex::new(Vec::new()), Mutex::new(Vec::new()));
+    let start = Instant::now();
+    each(requests, |i| {
+        let begun = Instant::now();
+        match i % 10 {
+            9 => hostile(address, i),
+            _ => {
+                honest(address, i);
+                times.lock().unwrap().push(begun.elapsed());
+            }
+        }
+        if i.is_multiple_of((requests / 10).max(1)) {
+            memory.lock().unwrap().push(server.resident());
         }
     });
     let mut times = times.into_inner().unwrap();
     assert_eq!(times.len(), (0..requests).filter(|i| i % 10 != 9).count());
     assert_eq!(metric(address, "ffwd_requests_in_flight"), 1, "this request alone");
-    if asked.is_some() {
+    if asked {
         times.sort();
         let at = |percent: usize| times[(times.len() - 1) * percent / 100];
         println!("{requests} requests in {:.1?}, {CLIENTS} at once", start.elapsed());
@@ -127,7 +143,43 @@ fn nothing_is_lost_under_load() {
         let quick = metric(address, "ffwd_admission_seconds_bucket{le=\"0.05\"}");
         let all = metric(address, "ffwd_admission_seconds_count");
         println!("admitted within 50 ms: {quick} of {all}");
-        println!("memory in MiB, each tenth: {:?}", memory.into_inner().unwrap());
+        println!("memory of the server in MiB, each tenth: {:?}", memory.into_inner().unwrap());
     }
-    server.stop();
+}
+
+#[test]
+#[cfg(unix)]
+fn what_was_sent_before_sigterm_is_answered() {
+    let (requests, asked) = requests();
+    let server = Program::serve();
+    let address = server.address;
+    let signalled = OnceLock::new();
+    let (answered, refused) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    each(requests, |i| {
+        if i == requests / 2 {
+            // Before the signal, so that what is begun after this time may be refused.
+            signalled.set(Instant::now()).unwrap();
+            server.terminate();
+        }
+        // A server that does not listen answers nothing.
+        let sent = try_send(address, "POST", "/v1/chat/completions", "", &body(i));
+        let sent_at = Instant::now();
+        match sent.ok().and_then(receive) {
+            Some(answer) => {
+                is_answered(i, &answer);
+                answered.fetch_add(1, Ordering::Relaxed);
+            }
+            None => {
+                let late = signalled.get().is_some_and(|at| sent_at > *at);
+                assert!(late, "request {i} was sent before the signal and is lost");
+                refused.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    });
+    assert!(server.ended().success());
+    let (answered, refused) = (answered.into_inner(), refused.into_inner());
+    assert!(answered >= requests / 2 && refused > 0, "{answered} answered, {refused} refused");
+    if asked {
+        println!("SIGTERM after {} requests: {answered} answered, {refused} came too late", requests / 2);
+    }
 }

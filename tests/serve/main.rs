@@ -9,4 +9,5 @@ mod fields;
 mod load;
 mod models;
 mod playground;
+mod program;
 mod shutdown;
