@@ -233,7 +233,10 @@ fn a_client_that_leaves_ends_its_generation() {
     }
     drop(reader);
     let value = |name: &str| metric(server.address(), name);
-    while value("ffwd_batch_running") > 0 || value("ffwd_batch_ended_total") == 0 {
+    // The request is counted after its batch has ended.
+    while value("ffwd_batch_ended_total") == 0
+        || value("ffwd_outputs_total") + value("ffwd_abandoned_total") == 0
+    {
         std::thread::sleep(Duration::from_millis(2));
     }
     assert!(value("ffwd_forwards_total") < 1800);
