@@ -18,12 +18,15 @@ import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 from typing import Literal
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 import ffwd
 
 
 class Invoice(BaseModel):
+    # Without this, a schema permits further properties, and a small model may write them for ever.
+    model_config = ConfigDict(extra="forbid")
+
     number: str = Field(pattern="^INV-[0-9]{5}$")
     vendor: str = Field(max_length=40)
     total: float
