@@ -1,6 +1,5 @@
 //! The request that the tab "Generate" sends: prompt, constraint and options.
 
-use crate::constraint::Whitespace;
 use crate::sample::SamplingParams;
 use crate::serve::api_error::{ApiError, ApiResult};
 use crate::serve::chat::positive;
@@ -69,6 +68,5 @@ pub(super) fn read_constraint(mut constraint: Fields) -> ApiResult<Option<Format
             return Err(Box::new(error.hint(format!("known are {KINDS}"))));
         }
     };
-    let whitespace: Option<Whitespace> = None;
-    Ok(Some(FormatRequest { kind, param, whitespace, closed: false }))
+    Ok(Some(FormatRequest { kind, param, whitespace: None, closed: false }))
 }

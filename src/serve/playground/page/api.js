@@ -65,6 +65,8 @@ export class Api {
       rest = lines.pop();
       for (const line of lines) {
         if (!line.startsWith("data: ") || line === "data: [DONE]") continue;
+        // What has arrived already is not wanted either.
+        signal?.throwIfAborted();
         const event = JSON.parse(line.slice("data: ".length));
         if (event.error) throw new ApiFailure(response.status, event.error);
         yield event;
