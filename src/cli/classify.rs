@@ -13,14 +13,10 @@ use crate::chat::{ChatOptions, Message};
 use crate::constraint::token_machine::{LabelTrie, Lead};
 use crate::decode::{Engine, LabelOptions, LabelProbabilities, Prompt};
 use crate::error::{Error, ErrorKind, Place, Result};
-use crate::extract::Template;
+use crate::extract::{LABEL_QUESTION, Template, label_prompt};
 
 /// Placeholders of a template of prompts.
 const PLACEHOLDERS: &[&str] = &["labels", "text"];
-/// The system message of the prompt without --prompt, which the embedded models were trained on.
-const SYSTEM: &str = "You are a text classifier. Answer with the label only.";
-/// The user message of the prompt without --prompt.
-const USER: &str = "Classify the text into one of these labels: {labels}.\n\nText: {text}";
 /// Maximum length of the list of labels in a prompt in bytes.
 const MAX_LISTED: usize = 16 << 10;
 /// Share of the model's probability on labels below which there is a warning: most of it is on
@@ -106,7 +102,7 @@ struct Line<'a> {
 
 pub(super) fn run(args: &Args) -> Result<ExitCode> {
     let template = args.prompt.as_ref().map(|prompt| prompt.replace("\\n", "\n"));
-    let template = Template::new(template.as_deref().unwrap_or(USER), PLACEHOLDERS, &["text"])?;
+    let template = Template::new(template.as_deref().unwrap_or(LABEL_QUESTION), PLACEHOLDERS, &["text"])?;
     let options =
         LabelOptions { top: args.top, min_probability: args.min_probability, ..LabelOptions::default() };
     let labels = args.names.read(&args.labels)?;
@@ -174,18 +170,10 @@ impl Asked {
             false => String::new(),
         };
         let user = self.template.render(&[&labels, text]);
-        match (self.chat && engine.has_chat(), self.system) {
-            (true, true) => {
-                let both = [Message::system(SYSTEM), Message::user(&user)];
-                let options = ChatOptions::default();
-                // Some templates have no place for a system message.
-                engine.chat_prompt(&both, &options).or_else(|_| {
-                    engine.chat_prompt(&[Message::user(format!("{SYSTEM}\n\n{user}"))], &options)
-                })
-            }
-            (false, true) => Ok(Prompt::text(format!("{SYSTEM}\n\n{user}\n\nLabel:"))),
-            (_, false) if self.chat => engine.chat_prompt(&[Message::user(&user)], &ChatOptions::default()),
-            _ => Ok(Prompt::text(user)),
+        match self.system {
+            true => label_prompt(engine, &user),
+            false if self.chat => engine.chat_prompt(&[Message::user(&user)], &ChatOptions::default()),
+            false => Ok(Prompt::text(user)),
         }
     }
 }

@@ -11,6 +11,8 @@ mod confidence;
 mod drafting;
 mod engine;
 mod events;
+#[cfg(feature = "cli")]
+mod forced_share;
 mod json_stream;
 mod json_values;
 mod label_probabilities;
@@ -34,6 +36,8 @@ pub use alternatives::{AlternativeOptions, ValueAlternatives, ValueProbability};
 pub use confidence::ValueConfidence;
 pub use engine::{Engine, EngineBuilder};
 pub use events::{CancelToken, Event};
+#[cfg(feature = "cli")]
+pub(crate) use forced_share::forced_share;
 pub use json_stream::{Field, FieldState, JsonStream};
 pub(crate) use json_values::leaf_values;
 pub use label_probabilities::{LabelOptions, LabelProbabilities, LabelProbability};

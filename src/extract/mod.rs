@@ -15,6 +15,8 @@ pub mod embedded;
 mod example;
 mod extractor;
 mod json_style;
+#[cfg(feature = "cli")]
+mod label_prompt;
 mod many;
 mod members;
 mod merge;
@@ -40,6 +42,8 @@ use crate::matcher::SourceSpan;
 pub use chunks::{Chunk, ChunkOptions, chunks};
 pub use example::Example;
 pub use extractor::{Extractor, ExtractorBuilder};
+#[cfg(feature = "cli")]
+pub(crate) use label_prompt::{LABEL_QUESTION, label_prompt};
 pub use many::Records;
 #[cfg(feature = "cli")]
 pub(crate) use members::Members;

@@ -19,6 +19,7 @@ mod schema_dedup;
 mod shared_grammar;
 mod shared_refs;
 mod shortest;
+mod state_graph;
 mod structural_tag_oracle;
 mod substring;
 mod token_machines;

@@ -14,13 +14,12 @@ use super::about::About;
 use super::arms::Arm;
 use super::decode_report::{ArmResult, DecodeReport, ScenarioResult};
 use super::forward_costs::ForwardCosts;
-use super::layout::forced_share;
 use super::outputs::ReportArgs;
 use super::rounds::{self, INTERRUPTED, RoundArgs, Turn, interleave};
 use super::scenario::{self, ReadyScenario, Scenario};
 use super::spread::Spread;
 use super::{compare, decode_page};
-use crate::decode::{CancelToken, Engine, Event, Finish};
+use crate::decode::{CancelToken, Engine, Event, Finish, forced_share};
 use crate::error::{Error, ErrorKind, Place, Result};
 use crate::vocab::TokenId;
 

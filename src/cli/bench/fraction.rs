@@ -12,13 +12,13 @@ use super::arms::Arm;
 use super::decode::{Measurement, twin};
 use super::forward_costs::ForwardCosts;
 use super::fraction_report::{Ceilings, FractionArm, FractionPoint, FractionReport, OwnPoint};
-use super::layout::{Layout, forced_share};
+use super::layout::Layout;
 use super::outputs::{ReportArgs, check_file, write_text};
 use super::rounds::{self, INTERRUPTED, Plan, RoundArgs, interleave};
 use super::scenario::Scenario;
 use super::spread::Spread;
 use super::{fraction_page, fraction_plot};
-use crate::decode::{CancelToken, Engine, Finish, Output, Prompt, Request};
+use crate::decode::{CancelToken, Engine, Finish, Output, Prompt, Request, forced_share};
 use crate::error::{Error, ErrorKind, Result};
 use crate::vocab::TokenId;
 

@@ -10,8 +10,7 @@
 use crate::constraint::Constraint;
 use crate::constraint::token_machine::TokenFsm;
 use crate::error::{Error, ErrorKind, Result};
-use crate::matcher::{CompiledGrammar, Matcher};
-use crate::vocab::{TokenId, Vocabulary};
+use crate::vocab::Vocabulary;
 
 /// The text whose tokens the forced runs repeat.
 const LITERAL: &str = "\",\"invoice_number\":\"\",\"customer_name\":\"\",\"shipping_address\":\"\",\
@@ -84,35 +83,11 @@ fn shares(all: usize, count: usize) -> Vec<usize> {
     (0..count).map(|i| all * (i + 1) / count - all * i / count).collect()
 }
 
-/// Returns the share of the tokens that were forced: the constraint allowed no other bytes than
-/// theirs, or no other token.
-pub(super) fn forced_share(grammar: &CompiledGrammar, tokens: &[TokenId]) -> f64 {
-    let mut matcher = grammar.matcher();
-    let mut forced = 0;
-    for &token in tokens {
-        forced += usize::from(is_forced(&mut matcher, token));
-        if matcher.accept_token(token).is_err() {
-            break;
-        }
-    }
-    forced as f64 / tokens.len().max(1) as f64
-}
-
-fn is_forced(matcher: &mut Matcher, token: TokenId) -> bool {
-    if matcher.is_token_level() {
-        return matcher.legal_count() == 1;
-    }
-    if !matcher.is_forced() {
-        return false;
-    }
-    let run = matcher.forced_bytes();
-    let bytes = matcher.vocabulary().token_bytes(token);
-    !bytes.is_empty() && run.starts_with(bytes)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    #[cfg(feature = "embedded")]
+    use crate::decode::forced_share;
 
     #[test]
     fn a_layout_has_the_fraction_that_was_wanted() {

@@ -19,6 +19,7 @@ mod forced;
 mod history;
 mod json_pointer;
 mod source_spans;
+mod state_graph;
 mod tables;
 mod text_prefix;
 mod token_machine;
@@ -28,6 +29,7 @@ pub use compiler::{CompiledGrammar, Compiler, GrammarSizes};
 pub use explain::{Explanation, Verdict};
 pub use forced::ForcedPrefix;
 pub use source_spans::SourceSpan;
+pub use state_graph::{GraphEdge, GraphState, StateGraph};
 pub use tables::Memory;
 
 use std::sync::Arc;
