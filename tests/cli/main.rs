@@ -18,5 +18,6 @@ mod pile;
 mod program;
 mod prompts;
 mod report;
+mod seeds;
 mod stream;
 mod tour;

@@ -11,14 +11,14 @@ fn constraints() -> Vec<(&'static str, Constraint)> {
     let schema = |text| Constraint::json_schema(text).unwrap();
     let regex = |text| Constraint::regex(text).unwrap();
     vec![
-        ("number", regex(r"\d+(\.\d+)?")),
+        ("number", regex(r"[0-9]+(\.[0-9]+)?")),
         ("name and line", regex(r"[A-Z]+: [a-z]+\n")),
         ("two letters", regex("(é|漢){1,3}")),
         ("choice", Constraint::choice(["yes", "yellow", "no", "north"]).unwrap()),
         (
             "closed",
             schema(
-                r#"{"properties": {"a": {"enum": [1, 12, true]}, "b": {"maxLength": 2, "type": "string"}},
+                r#"{"type": "object", "properties": {"a": {"enum": [1, 12, true]}, "b": {"maxLength": 2, "type": "string"}},
             "required": ["a"], "additionalProperties": false}"#,
             ),
         ),

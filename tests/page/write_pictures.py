@@ -5,7 +5,7 @@ from pathlib import Path
 
 from PIL import Image
 
-PICTURES = ["playground-generate"]
+PICTURES = ["playground-generate", "playground-automaton"]
 MOST_BYTES = 150_000
 
 shots, pictures = map(Path, sys.argv[1:])

@@ -4,9 +4,13 @@
 
 mod access;
 mod answers;
+mod automaton;
 mod client;
+mod curve;
 mod fields;
+mod label_tree;
 mod load;
+mod mask_explorer;
 mod models;
 mod playground;
 mod program;

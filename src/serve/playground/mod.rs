@@ -15,12 +15,14 @@
 
 mod automaton;
 mod curve;
+mod distribution;
 mod explorer;
 mod generate;
 mod generation;
 mod labels;
 mod state;
 mod tokens;
+mod toy_machine;
 
 use std::sync::Arc;
 
@@ -55,6 +57,7 @@ const ASSETS: &[Asset] = &assets![
     HTML "index.html",
     STYLE "style.css",
     STYLE "tabs.css",
+    STYLE "explain.css",
     SCRIPT "main.js",
     SCRIPT "api.js",
     SCRIPT "dom.js",
@@ -66,9 +69,13 @@ const ASSETS: &[Asset] = &assets![
     SCRIPT "run_view.js",
     SCRIPT "state_view.js",
     SCRIPT "explorer.js",
+    SCRIPT "explorer_position.js",
+    SCRIPT "layered.js",
     SCRIPT "automaton.js",
+    SCRIPT "automaton_graph.js",
     SCRIPT "labels.js",
     SCRIPT "curve.js",
+    SCRIPT "curve_plot.js",
 ];
 
 /// A file of the page.

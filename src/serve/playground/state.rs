@@ -14,6 +14,7 @@ use axum::routing::post;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
+use super::distribution::softmax;
 use super::generation::read_generation;
 use super::tokens::{token_json, token_text, tokens_json};
 use crate::matcher::{Matcher, Verdict};
@@ -162,7 +163,7 @@ pub(super) fn next_logits(
 
 /// Returns the most probable tokens, all and legal ones, and the probability of the others.
 fn probabilities(vocab: &Vocabulary, matcher: Option<&mut Matcher>, logits: &[f32]) -> Value {
-    let raw = softmax(logits);
+    let raw = softmax(logits, 1.0, |_| true);
     let mask: Option<Vec<u32>> = matcher.map(|matcher| {
         let mut row = vec![0; vocab.bitmask_words()];
         matcher.fill_bitmask(&mut row);
@@ -190,14 +191,6 @@ fn probabilities(vocab: &Vocabulary, matcher: Option<&mut Matcher>, logits: &[f3
         "top": top((0..raw.len()).collect()),
         "top_legal": top(legal),
     })
-}
-
-/// Returns the probabilities that logits mean, at temperature 1.
-fn softmax(logits: &[f32]) -> Vec<f64> {
-    let best = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-    let weights: Vec<f64> = logits.iter().map(|&logit| f64::from(logit - best).exp()).collect();
-    let total: f64 = weights.iter().sum();
-    weights.into_iter().map(|weight| weight / total).collect()
 }
 
 fn state_json(vocab: &Vocabulary, matcher: &mut Matcher) -> Value {
