@@ -5,10 +5,10 @@
     benches/serve/clients.py http://127.0.0.1:8080/v1
 
 Requests are those of tests/data/eval/handwritten_dev.jsonl: a text with its schema. Rounds with one
-client and with several alternate, and each has texts of its own, so that no round profits from the
-prompts of another. With several addresses, each server gets the same texts, one server after the
-other, and the ratios are those of the first to each other one. With `--warm`, each prompt is sent
-twice before it is measured, so that a server with a prefix cache decodes only. Any server that knows
+client and with several alternate, and both get the same texts in the end, so start the servers
+without a cache of prompts (`ffwd serve --prefix-mib 0`). With `--warm`, each prompt is sent twice
+before it is measured, so that a server with such a cache decodes only. With several addresses, the
+servers take turns, and the ratios are those of the first to each other one. Any server that knows
 `response_format` can be measured. Needs Python only.
 """
 
@@ -95,12 +95,11 @@ def main():
     for url in urls:
         ask(url, args.model, cases[-1], 4)
     totals = {(url, clients): [0, 0, 0.0, 0] for clients in (1, args.clients) for url in urls}
-    at = 0
-    for _ in range(args.rounds):
-        for clients in (1, args.clients):
-            # Another round has other texts.
-            part = [cases[(at + i) % (len(cases) - 1)] for i in range(args.texts)]
-            at += args.texts
+    for i in range(args.rounds):
+        # Two parts of the texts, exchanged in each second round: both numbers of clients get all texts.
+        at = i // 2 * 2 * args.texts
+        parts = [[cases[(at + j + k) % len(cases)] for k in range(args.texts)] for j in (0, args.texts)]
+        for clients, part in zip((1, args.clients), parts[:: -1 if i % 2 else 1], strict=True):
             for url in urls:
                 measure(url, args, part, clients, totals[url, clients])
     rates = {}
