@@ -24,6 +24,7 @@ mod device;
 pub mod embedded;
 mod family;
 mod file_data;
+mod forward_times;
 mod gguf;
 #[cfg(feature = "hub")]
 pub mod hub;
@@ -51,6 +52,7 @@ pub use cost_table::CostTable;
 pub use describe::{Description, describe};
 pub use device::Device;
 pub use family::{Activation, Architecture};
+pub(crate) use forward_times::{ForwardRounds, forward_times};
 pub use gguf::{vocabulary_from_gguf, vocabulary_from_gguf_bytes};
 pub(crate) use kernels::{COMPARED_AT_ONCE, next_group_above};
 pub use kv_cache::KvCache;

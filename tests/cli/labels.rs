@@ -83,7 +83,7 @@ fn inspect_shows_the_state() {
         out.contains("behind the label in \" Sport\"") && out.contains("may end here   yes"),
         "{out} {err}"
     );
-    assert!(out.contains("no token of it leads on"), "{out}");
+    assert!(out.contains("no transition continues it after"), "{out}");
     let (out, _) = texts(&ffwd(&[&base[..], &["--prefix", " Business", "--json"]].concat(), ""));
     let report: Value = serde_json::from_str(&out).unwrap();
     assert_eq!(report["forced_text"], " >");

@@ -1,12 +1,12 @@
 //! Milliseconds of a forward by its rows, and the least time in which tokens can be verified.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use super::spread::Spread;
 use crate::error::Result;
-use crate::model::Model;
+use crate::model::{ForwardRounds, Model, forward_times};
 
 /// Numbers of rows that are measured: up to the longest draft and the token before it.
 const SIZES: [usize; 12] = [1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 25];
@@ -27,31 +27,8 @@ pub(in crate::cli) struct ForwardCosts {
 impl ForwardCosts {
     /// Measures forwards after `cached` tokens. The sizes take turns, and medians count.
     pub(in crate::cli) fn measure(model: &Model, cached: usize) -> Result<Self> {
-        let context = model.config().context;
-        let most = SIZES[SIZES.len() - 1];
-        let cached = cached.min(context.saturating_sub(most));
-        let size = model.config().vocab_size as u32;
-        let tokens: Vec<u32> = (0..(cached + most) as u32).map(|i| (i * 7 + 11) % size).collect();
-        let mut cache = model.new_cache()?;
-        if cached > 0 {
-            model.forward(&tokens[..cached], &mut cache, 0..0)?;
-        }
-        let mut times = vec![Vec::new(); SIZES.len()];
-        let begun = Instant::now();
-        // The first run warms up.
-        for run in 0..=RUNS {
-            for (times, rows) in times.iter_mut().zip(SIZES) {
-                let start = Instant::now();
-                model.forward(&tokens[cached..cached + rows], &mut cache, rows - 1..rows)?;
-                if run > 0 {
-                    times.push(start.elapsed().as_secs_f64() * 1e3);
-                }
-                cache.truncate(cached);
-            }
-            if run >= 3 && begun.elapsed() > BUDGET {
-                break;
-            }
-        }
+        let rounds = ForwardRounds { cached, rounds: RUNS, least: 3, limit: BUDGET };
+        let times = forward_times(model, &SIZES, &rounds)?;
         let medians = times.iter().map(|times| Spread::of(times).median);
         Ok(ForwardCosts { points: SIZES.into_iter().zip(medians).collect() })
     }

@@ -18,6 +18,7 @@ use serde_json::{Value, json};
 
 use crate::decode::{CancelToken, Engine, Mode, Output, Request, forced_share};
 use crate::extract::Extractor;
+use crate::model::{ForwardRounds, forward_times};
 use crate::serve::api_error::{ApiError, ApiResult, json_response};
 use crate::serve::app::{App, blocking};
 use crate::serve::fields::Fields;
@@ -76,32 +77,8 @@ async fn costs(State(app): State<Arc<App>>, body: Body) -> Response<Body> {
 /// Returns the median milliseconds of forwards with the logits of the last row only: forced tokens
 /// need none.
 fn forward_costs(model: &LoadedModel) -> crate::Result<Value> {
-    let target = model.engine.target();
-    let config = target.config();
-    let most = ROWS[ROWS.len() - 1];
-    let cached = CACHED.min(config.context.saturating_sub(most));
-    let size = config.vocab_size as u32;
-    let tokens: Vec<u32> = (0..(cached + most) as u32).map(|i| (i * 7 + 11) % size).collect();
-    let mut cache = target.new_cache()?;
-    if cached > 0 {
-        target.forward(&tokens[..cached], &mut cache, 0..0)?;
-    }
-    let mut times = vec![Vec::new(); ROWS.len()];
-    let start = Instant::now();
-    // The first round warms up.
-    for round in 0..=FORWARD_ROUNDS {
-        for (times, rows) in times.iter_mut().zip(ROWS) {
-            let start = Instant::now();
-            target.forward(&tokens[cached..cached + rows], &mut cache, rows - 1..rows)?;
-            if round > 0 {
-                times.push(start.elapsed().as_secs_f64() * 1e3);
-            }
-            cache.truncate(cached);
-        }
-        if round > 0 && start.elapsed() > LIMIT {
-            break;
-        }
-    }
+    let rounds = ForwardRounds { cached: CACHED, rounds: FORWARD_ROUNDS, least: 1, limit: LIMIT };
+    let times = forward_times(model.engine.target(), &ROWS, &rounds)?;
     // Other work on the machine can only add to a time.
     let mut medians: Vec<f64> = times.into_iter().map(median).collect();
     for at in (1..medians.len()).rev() {

@@ -76,7 +76,7 @@ impl Explanation {
             Verdict::Unfinished => "an end token, and the output may not end here".into(),
             Verdict::Special => "a special token is never text".into(),
             Verdict::Unknown => "an id without text".into(),
-            Verdict::NoTransition => format!("behind byte {fits} no token of it leads on"),
+            Verdict::NoTransition => format!("no transition continues it after {fits} bytes"),
             Verdict::Ended => "the output has ended".into(),
         }
     }
