@@ -82,7 +82,9 @@ fn read_position(fields: &mut Fields) -> ApiResult<ShownPosition> {
     if text.as_ref().is_some_and(|text| text.len() > MAX_WHY) {
         return Err(Box::new(ApiError::field("why", format!("`why` has more than {MAX_WHY} bytes"))));
     }
-    let token = fields.count("why_token")?.map(|token| Question::Token(token as TokenId));
+    // A larger number is no token either.
+    let number = |token| TokenId::try_from(token).unwrap_or(TokenId::MAX);
+    let token = fields.count("why_token")?.map(|token| Question::Token(number(token)));
     let why = token.or(text.map(Question::Text));
     Ok(ShownPosition { tokens, why })
 }
