@@ -97,10 +97,9 @@ impl Session {
     pub(super) fn take_back(&mut self, to: CutPoint) {
         let Some(watch) = &mut self.output.watch else { return };
         watch.cut_back(to);
-        let gone = self.output.take_back(to);
-        self.stats.taken_back += gone;
+        self.stats.taken_back += self.output.take_back(to);
         if let Some(trace) = &mut self.trace {
-            trace.take_back(gone);
+            trace.cut(self.output.tokens().len());
         }
         // The last token runs again: its logits are wanted once more.
         self.cache.truncate(self.output.history.len() - 1);

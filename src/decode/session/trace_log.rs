@@ -44,11 +44,12 @@ impl TraceLog {
         self.draft_forwards = draft_forwards;
     }
 
-    /// Notes that tokens of the last forward, or tokens before them, were taken back.
-    pub fn take_back(&mut self, tokens: usize) {
-        self.covered -= tokens;
+    /// Notes that the output was cut to a number of tokens. Tokens that no step covers leave no trace.
+    pub fn cut(&mut self, tokens: usize) {
+        let gone = self.covered.saturating_sub(tokens);
+        self.covered -= gone;
         if let Some(last) = self.steps.last_mut() {
-            last.taken_back += tokens;
+            last.taken_back += gone;
         }
     }
 
