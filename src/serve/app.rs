@@ -30,6 +30,7 @@ pub(super) struct App {
     pub created: u64,
     ready: Arc<Semaphore>,
     large: Arc<Semaphore>,
+    page: Arc<Semaphore>,
 }
 
 impl App {
@@ -41,6 +42,7 @@ impl App {
             created: unix_seconds(),
             ready: Arc::new(Semaphore::new(PREPARED_AT_ONCE)),
             large: Arc::new(Semaphore::new(1)),
+            page: Arc::new(Semaphore::new(1)),
             options,
         }
     }
@@ -133,6 +135,25 @@ impl App {
         let arrival = deadline - self.options.timeout;
         self.metrics.admission(arrival.elapsed().as_secs_f64());
         Ok((model, prepared))
+    }
+
+    /// Runs work for the page of the playground on another thread, one after the other.
+    ///
+    /// # Errors
+    /// Those of the work; 504 at the deadline, after which the work ends without an answer.
+    pub async fn page_work<T: Send + 'static>(
+        &self,
+        deadline: Instant,
+        work: impl FnOnce() -> ApiResult<T> + Send + 'static,
+    ) -> ApiResult<T> {
+        let turn = timeout_at(deadline, self.page.clone().acquire_owned());
+        // Closed by nothing.
+        let turn = turn.await.map_err(|_| timed_out())?.ok();
+        let work = blocking(move || {
+            let _turn = turn;
+            work()
+        });
+        timeout_at(deadline, work).await.map_err(|_| timed_out())?
     }
 }
 

@@ -138,3 +138,10 @@ fn what_is_too_large_is_cut_and_what_is_wrong_is_named() {
         );
     }
 }
+
+#[test]
+fn work_of_the_page_has_the_time_limit_of_requests() {
+    let server = server(|options| options.timeout = std::time::Duration::from_nanos(1));
+    let answer = graph(&server, "regex", "([a-z]{3,40}[0-9]?){1,9}", 400);
+    assert_eq!(answer.status, 504, "{answer:?}");
+}

@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 use crate::constraint::{Constraint, Policy};
 use crate::matcher::StateGraph;
 use crate::serve::api_error::{ApiError, ApiResult, json_response};
-use crate::serve::app::{App, blocking};
+use crate::serve::app::App;
 use crate::serve::fields::Fields;
 use crate::serve::format::missing;
 use crate::serve::model::LoadedModel;
@@ -42,6 +42,7 @@ async fn automaton(State(app): State<Arc<App>>, body: Body) -> Response<Body> {
 }
 
 async fn answer(app: Arc<App>, body: Body) -> ApiResult<Response<Body>> {
+    let deadline = app.deadline();
     let text = app.body(body).await?;
     let mut fields = Fields::body(&text)?;
     let model = fields.text("model")?;
@@ -57,7 +58,7 @@ async fn answer(app: Arc<App>, body: Body) -> ApiResult<Response<Body>> {
         return Err(Box::new(ApiError::field("limit", format!("`limit` must be from 1 to {MAX_STATES}"))));
     }
     let model = app.model(model.as_deref()).await?;
-    let value = blocking(move || graph_of(&model, &kind, &constraint, limit)).await?;
+    let value = app.page_work(deadline, move || graph_of(&model, &kind, &constraint, limit)).await?;
     Ok(json_response(&value))
 }
 

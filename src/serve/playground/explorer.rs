@@ -27,7 +27,7 @@ use crate::error::Error;
 use crate::extract::Extractor;
 use crate::matcher::{CompiledGrammar, Matcher};
 use crate::serve::api_error::{ApiError, ApiResult, json_response};
-use crate::serve::app::{App, blocking};
+use crate::serve::app::App;
 use crate::serve::fields::Fields;
 use crate::serve::format::missing;
 use crate::serve::model::LoadedModel;
@@ -67,7 +67,7 @@ async fn answer(app: Arc<App>, body: Body) -> ApiResult<Response<Body>> {
     let document = fields.text("text")?;
     fields.finish()?;
     let value = match toy {
-        Some(profile) => blocking(move || toy_position(profile, &settings)).await?,
+        Some(profile) => app.page_work(deadline, move || toy_position(profile, &settings)).await?,
         None => {
             let schema = schema.ok_or_else(|| missing("schema"))?;
             let document = document.ok_or_else(|| missing("text"))?;
@@ -76,7 +76,8 @@ async fn answer(app: Arc<App>, body: Body) -> ApiResult<Response<Body>> {
                 return Err(Box::new(ApiError::field("schema", message)));
             }
             let model = app.model(model.as_deref()).await?;
-            blocking(move || model_position(&model, &schema, &document, &settings, deadline)).await?
+            let look = move || model_position(&model, &schema, &document, &settings, deadline);
+            app.page_work(deadline, look).await?
         }
     };
     Ok(json_response(&value))

@@ -18,7 +18,7 @@ use crate::constraint::token_machine::{LabelTrie, Labels, Lead, Levels};
 use crate::decode::{LabelOptions, LabelProbabilities};
 use crate::extract::{LABEL_QUESTION, Template, label_prompt};
 use crate::serve::api_error::{ApiError, ApiResult, json_response};
-use crate::serve::app::{App, blocking};
+use crate::serve::app::App;
 use crate::serve::fields::Fields;
 use crate::serve::format::missing;
 use crate::serve::model::LoadedModel;
@@ -37,6 +37,7 @@ async fn labels(State(app): State<Arc<App>>, body: Body) -> Response<Body> {
 }
 
 async fn answer(app: Arc<App>, body: Body) -> ApiResult<Response<Body>> {
+    let deadline = app.deadline();
     let text = app.body(body).await?;
     let mut fields = Fields::body(&text)?;
     let model = fields.text("model")?;
@@ -55,7 +56,7 @@ async fn answer(app: Arc<App>, body: Body) -> ApiResult<Response<Body>> {
     fields.finish()?;
     let labels = read_labels(&list, &separator, levels)?;
     let model = app.model(model.as_deref()).await?;
-    let value = blocking(move || classify(&model, labels, &document)).await?;
+    let value = app.page_work(deadline, move || classify(&model, labels, &document)).await?;
     Ok(json_response(&value))
 }
 

@@ -68,7 +68,7 @@ async fn answer(app: Arc<App>, body: Body) -> ApiResult<Response<Body>> {
     };
     let (request, position) = blocking(read).await?;
     let (model, prepared) = app.prepare(request, false, deadline).await?;
-    let value = blocking(move || look(&model, &prepared, &position, deadline)).await?;
+    let value = app.page_work(deadline, move || look(&model, &prepared, &position, deadline)).await?;
     Ok(json_response(&value))
 }
 
