@@ -2,8 +2,9 @@
 
     python check_frames.py [FOLDER_OF_EVALUATION_SETS ...] [--show N] [--seed N]
 
-Fails where a slot is never used, where two texts are alike, or where a text
-shares a sentence or six words in a row with an evaluation set.
+Fails where a slot is never used, where a text cannot be filled, where two texts
+are alike, or where a text shares a sentence or six words in a row with an
+evaluation set.
 """
 import argparse
 import collections
@@ -87,7 +88,17 @@ def all_texts(kinds):
     for name, labels in prose_tasks.LABELS.items():
         for texts in labels.values():
             for t in texts:
-                yield f"_labels.txt, {name}", [t]
+                yield f"_labels*.txt, {name}", [t]
+
+
+def unfilled(frames):
+    """Texts with a slot that no value can be made for."""
+    g = Gen(1, compact=True, prose=1.0)
+    for f in frames:
+        try:
+            prose_tasks.write_text(g, f, whole=True)
+        except (AttributeError, KeyError, TypeError, ValueError) as e:
+            yield f"{f.where}: {e}"
 
 
 def main():
@@ -111,6 +122,7 @@ def main():
         if key in seen:
             wrong.append(f"{f.where} is like {seen[key]}")
         seen[key] = f.where
+    wrong += unfilled(frames)
     whole, runs, n = evaluation(a.folders)
     for where, texts in all_texts(kinds):
         for t in texts:

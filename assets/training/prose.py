@@ -524,19 +524,20 @@ def typed_fixed(slot, v, s):
 
 # ---------------------------------------------------------------- labels
 def load_labels(folder=None):
-    """Label sets: {set: {(name, other names): [texts]}}."""
-    sets, cur, texts = {}, None, None
-    path = os.path.join(folder or os.path.join(HERE, "frames"), "_labels.txt")
-    for n, line in enumerate(open(path, encoding="utf-8"), 1):
-        line = line.strip()
-        if not line or line.startswith("#"):
-            continue
-        if line.startswith("@ "):
-            cur = sets.setdefault(line[2:], {})
-        elif line.startswith("+ "):
-            texts = cur.setdefault(tuple(x.strip() for x in line[2:].split(",")), [])
-        elif texts is None:
-            raise FrameError(f"_labels.txt:{n}: a text before its label")
-        else:
-            texts.append(line)
+    """Label sets of all files _labels*.txt: {set: {(name, other names): [texts]}}."""
+    sets = {}
+    for path in sorted(glob.glob(os.path.join(folder or os.path.join(HERE, "frames"), "_labels*.txt"))):
+        cur, texts = None, None
+        for n, line in enumerate(open(path, encoding="utf-8"), 1):
+            line = line.strip()
+            if not line or line.startswith("#"):
+                continue
+            if line.startswith("@ "):
+                cur, texts = sets.setdefault(line[2:], {}), None
+            elif line.startswith("+ ") and cur is not None:
+                texts = cur.setdefault(tuple(x.strip() for x in line[2:].split(",")), [])
+            elif texts is None:
+                raise FrameError(f"{os.path.basename(path)}:{n}: a text before its label")
+            else:
+                texts.append(line)
     return sets

@@ -304,12 +304,12 @@ def array(g):
 def label(g):
     """A text with one label or several of a set."""
     r, x = g.r, g.r.random()
-    if x < 0.55:
+    if x < 0.65:
         labels = LABELS[r.choice(list(LABELS) + ["subject", "subject", "subject", "topic", "topic", "intent", "intent", "sentiment", "sentiment", "record_type"])]
         names = list(labels)
         gold = r.choice(names)
         others = r.sample([n for n in names if n != gold], min(len(names) - 1, r.choice([1, 2, 2, 3, 4, 5, 7])))
-        form = r.choice([0, 0, 0, 1, 1])
+        form = r.choice([0, 0, 0, 1, 1, 2, 3])
         name = lambda n: n[min(form, len(n) - 1)]
         text, answer, multi = r.choice(labels[gold]), [name(gold)], False
         if g.chance(0.2) and len(labels[gold]) > 1:
