@@ -14,6 +14,8 @@ from values import Raw, Val, dumps
 KINDS = prose.load()
 LABELS = prose.load_labels()
 FILLERS = prose.load_fillers()
+# Sets that people use most, and that have most texts, come up more often.
+USUAL_SETS = [s for s, n in dict(subject=14, intent=8, sentiment=8, record_type=6, emotion=3, urgency=3, spam=3, topic=2).items() for _ in range(n)]
 
 
 def frames(kind, heldout):
@@ -301,20 +303,41 @@ def array(g):
 
 
 # ---------------------------------------------------------------- labels
+def many_labels(g):
+    """Several texts of one set, a label for each: more answers for the same prompt."""
+    r = g.r
+    labels = LABELS[r.choice(list(LABELS) + USUAL_SETS)]
+    form = r.choice([0, 0, 0, 1, 1, 2, 3])
+    name = lambda n: n[min(form, len(n) - 1)]
+    some = r.sample(list(labels), min(len(labels), r.randint(2, 9)))
+    shown = classify.style(g, list(dict.fromkeys(map(name, some))))
+    as_shown = dict(zip(dict.fromkeys(map(name, some)), shown))
+    golds = [r.choice(some) for _ in range(r.randint(4, 10))]
+    texts = [r.choice(labels[n]) for n in golds]
+    answer = "\n".join(f"{i}. {as_shown[name(n)]}" for i, n in enumerate(golds, 1))
+    listed = "\n".join(f"{i}. {t}" for i, t in enumerate(texts, 1))
+    user = f"{r.choice(classify.ASK_MANY).format(l=', '.join(shown))}\n\n{listed}"
+    return dict(task="classify", prompt=g.chat(r.choice(classify.SYSTEM), user), answer=answer, text=listed, labels=shown, gold=answer)
+
+
 def label(g):
     """A text with one label or several of a set."""
+    if g.labels and g.chance(0.4):
+        return many_labels(g)
     r, x = g.r, g.r.random()
     if x < 0.65:
-        labels = LABELS[r.choice(list(LABELS) + ["subject", "subject", "subject", "topic", "topic", "intent", "intent", "sentiment", "sentiment", "record_type"])]
+        labels = LABELS[r.choice(list(LABELS) + USUAL_SETS)]
         names = list(labels)
         gold = r.choice(names)
         others = r.sample([n for n in names if n != gold], min(len(names) - 1, r.choice([1, 2, 2, 3, 4, 5, 7])))
         form = r.choice([0, 0, 0, 1, 1, 2, 3])
         name = lambda n: n[min(form, len(n) - 1)]
+        if " > " in gold[0] and g.chance(0.25):  # the top of the path
+            name = lambda n: n[0].split(" > ")[0]
         text, answer, multi = r.choice(labels[gold]), [name(gold)], False
         if g.chance(0.2) and len(labels[gold]) > 1:
             text += " " + r.choice([t for t in labels[gold] if t != text])
-        if others and g.chance(0.1):
+        if others and name(others[0]) != name(gold) and g.chance(0.12):
             text, multi = text + " " + r.choice(labels[others[0]]), True
             answer.append(name(others[0]))
         if g.chance(0.12):

@@ -18,7 +18,7 @@ const OTHER: &str = "89abcdef0123456789abcdef0123456789abcdef";
 const CONFIG: &[u8] = include_bytes!("../../assets/shakespeare-char-1m/config.json");
 const WEIGHTS: &[u8] = include_bytes!("../../assets/shakespeare-char-1m/model.safetensors");
 /// The digest of [`DRAFT_GGUF`], as a hub would name it.
-const DRAFT_SHA256: &str = "11e09b2f3161ed9d9d4e13264c33ccac9434db2243d989f17c1097ef7d9463ac";
+const DRAFT_SHA256: &str = "a82a8cc7f710f7686649d33ea8a16875a0438f1e0c9d6f8746691cb177369b5a";
 
 fn name(text: &str) -> ModelName {
     text.parse().unwrap()

@@ -87,7 +87,7 @@ fn a_full_queue_is_said() {
 #[test]
 fn an_answer_has_a_time_limit() {
     let server = server(|options| options.timeout = Duration::from_millis(30));
-    let more = json!({"n": 64, "max_tokens": 2000});
+    let more = json!({"n": 64, "max_tokens": 2000, "guided_regex": "[a-z ]{1800,}"});
     assert_eq!(chat(server.address(), more.clone()).status, 504);
     let mut streamed = chat_body(more);
     streamed["stream"] = true.into();
