@@ -127,8 +127,9 @@ fn every_kind_of_constraint_is_known() {
             events(server.address(), &json!({"constraint": {"kind": kind, "text": text}, "as": "text"}));
         assert_eq!(events.last().unwrap()["text"], "ab", "{kind}");
     }
-    let none = json!({"constraint": {"kind": "none"}, "as": "text", "max_tokens": 1});
-    assert_eq!(events(server.address(), &none).last().unwrap()["stats"]["tokens"], 1);
+    let prompt = "Vendor: Bright Glacier Consulting. The vendor is Bright";
+    let none = json!({"constraint": {"kind": "none"}, "prompt": prompt, "as": "text", "max_tokens": 3});
+    assert_eq!(events(server.address(), &none).last().unwrap()["stats"]["tokens"], 3);
 }
 
 /// The probabilities of a state are the log-probabilities that a generation reports.
