@@ -303,12 +303,17 @@ def array(g):
 
 
 # ---------------------------------------------------------------- labels
+def label_name(r):
+    """Which of a label's names a document uses."""
+    form = r.choice([0, 0, 0, 1, 1, 2, 3])
+    return lambda n: n[min(form, len(n) - 1)]
+
+
 def many_labels(g):
     """Several texts of one set, a label for each: more answers for the same prompt."""
     r = g.r
     labels = LABELS[r.choice(list(LABELS) + USUAL_SETS)]
-    form = r.choice([0, 0, 0, 1, 1, 2, 3])
-    name = lambda n: n[min(form, len(n) - 1)]
+    name = label_name(r)
     some = r.sample(list(labels), min(len(labels), r.randint(2, 9)))
     shown = classify.style(g, list(dict.fromkeys(map(name, some))))
     as_shown = dict(zip(dict.fromkeys(map(name, some)), shown))
@@ -330,8 +335,7 @@ def label(g):
         names = list(labels)
         gold = r.choice(names)
         others = r.sample([n for n in names if n != gold], min(len(names) - 1, r.choice([1, 2, 2, 3, 4, 5, 7])))
-        form = r.choice([0, 0, 0, 1, 1, 2, 3])
-        name = lambda n: n[min(form, len(n) - 1)]
+        name = label_name(r)
         if " > " in gold[0] and g.chance(0.25):  # the top of the path
             name = lambda n: n[0].split(" > ")[0]
         text, answer, multi = r.choice(labels[gold]), [name(gold)], False
