@@ -15,6 +15,7 @@ import random
 import re
 import sys
 
+import prose
 import prose_tasks
 from generate import Gen
 
@@ -88,7 +89,7 @@ def all_texts(kinds):
     for name, labels in prose_tasks.LABELS.items():
         for texts in labels.values():
             for t in texts:
-                yield f"_labels*.txt, {name}", [t]
+                yield f"_labels*.txt, {name}", wordings(prose.loose_parts(t)) if re.search(r"\{[~=]", t) else [t]
 
 
 def unfilled(frames):
@@ -99,6 +100,13 @@ def unfilled(frames):
             prose_tasks.write_text(g, f, whole=True)
         except (AttributeError, KeyError, TypeError, ValueError) as e:
             yield f"{f.where}: {e}"
+    for name, labels in prose_tasks.LABELS.items():
+        for t in (t for texts in labels.values() for t in texts):
+            try:
+                if "{~" in prose_tasks.label_text(g, t):
+                    yield f"_labels*.txt, {name}, {t[:40]!r}: a value inside a choice"
+            except (AttributeError, KeyError, TypeError, ValueError) as e:
+                yield f"_labels*.txt, {name}, {t[:40]!r}: {e}"
 
 
 def main():

@@ -30,6 +30,7 @@ Value kinds are those of `values.py` and `text` (only from the text), `bool`,
 `year:lo:hi`, `day` (a date without a year), `after:slot`, `before:slot`.
 """
 import datetime
+import functools
 import glob
 import math
 import os
@@ -254,13 +255,18 @@ def load(folder=None):
     return kinds
 
 
+@functools.lru_cache(None)
+def loose_parts(text, where="a text"):
+    """The parts of a text of no kind: only values that nobody asks for."""
+    return parse_text(text, Kind("loose", [], "", ""), where)
+
+
 def load_fillers(folder=None):
     """Sentences that fit nearly everywhere, with values that nobody asks for."""
     path = os.path.join(folder or os.path.join(HERE, "frames"), "_fillers.txt")
     if not os.path.exists(path):
         return []
-    none = Kind("filler", [], "", "_fillers.txt")
-    return [parse_text(l.strip(), none, f"_fillers.txt:{n}") for n, l in enumerate(open(path, encoding="utf-8"), 1) if l.strip() and not l.startswith("#")]
+    return [loose_parts(l.strip(), f"_fillers.txt:{n}") for n, l in enumerate(open(path, encoding="utf-8"), 1) if l.strip() and not l.startswith("#")]
 
 
 # ---------------------------------------------------------------- writing
@@ -524,7 +530,10 @@ def typed_fixed(slot, v, s):
 
 # ---------------------------------------------------------------- labels
 def load_labels(folder=None):
-    """Label sets of all files _labels*.txt: {set: {(name, other names): [texts]}}."""
+    """Label sets of all files _labels*.txt: {set: {(name, other names): [texts]}}.
+
+    A text may hold values as a filler does, and line breaks as \\n.
+    """
     sets = {}
     for path in sorted(glob.glob(os.path.join(folder or os.path.join(HERE, "frames"), "_labels*.txt"))):
         cur, texts = None, None
@@ -539,5 +548,5 @@ def load_labels(folder=None):
             elif texts is None:
                 raise FrameError(f"{os.path.basename(path)}:{n}: a text before its label")
             else:
-                texts.append(line)
+                texts.append(line.replace("\\n", "\n"))
     return sets

@@ -8,14 +8,14 @@ import re
 
 import classify
 import prose
-from prose import Writer
+from prose import Writer, loose_parts
 from values import Raw, Val, dumps
 
 KINDS = prose.load()
 LABELS = prose.load_labels()
 FILLERS = prose.load_fillers()
 # Sets that people use most, and that have most texts, come up more often.
-USUAL_SETS = [s for s, n in dict(subject=14, intent=8, sentiment=8, record_type=6, emotion=3, urgency=3, spam=3, topic=2).items() for _ in range(n)]
+USUAL_SETS = [s for s, n in dict(subject=14, intent=8, sentiment=8, record_type=6, office_mail=8, emotion=3, urgency=3, spam=3, topic=2).items() for _ in range(n)]
 
 
 def frames(kind, heldout):
@@ -309,6 +309,11 @@ def label_name(r):
     return lambda n: n[min(form, len(n) - 1)]
 
 
+def label_text(g, text):
+    """A text of a label set with its values made."""
+    return Writer(g).fill(loose_parts(text), {}) if re.search(r"\{[~=]", text) else text
+
+
 def many_labels(g):
     """Several texts of one set, a label for each: more answers for the same prompt."""
     r = g.r
@@ -318,7 +323,7 @@ def many_labels(g):
     shown = classify.style(g, list(dict.fromkeys(map(name, some))))
     as_shown = dict(zip(dict.fromkeys(map(name, some)), shown))
     golds = [r.choice(some) for _ in range(r.randint(4, 10))]
-    texts = [r.choice(labels[n]) for n in golds]
+    texts = [label_text(g, r.choice(labels[n])).replace("\n", " ") for n in golds]
     answer = "\n".join(f"{i}. {as_shown[name(n)]}" for i, n in enumerate(golds, 1))
     listed = "\n".join(f"{i}. {t}" for i, t in enumerate(texts, 1))
     user = f"{r.choice(classify.ASK_MANY).format(l=', '.join(shown))}\n\n{listed}"
@@ -338,11 +343,12 @@ def label(g):
         name = label_name(r)
         if " > " in gold[0] and g.chance(0.25):  # the top of the path
             name = lambda n: n[0].split(" > ")[0]
-        text, answer, multi = r.choice(labels[gold]), [name(gold)], False
+        wording = r.choice(labels[gold])
+        text, answer, multi = label_text(g, wording), [name(gold)], False
         if g.chance(0.2) and len(labels[gold]) > 1:
-            text += " " + r.choice([t for t in labels[gold] if t != text])
+            text = spaced(text, label_text(g, r.choice([t for t in labels[gold] if t != wording])), False)
         if others and name(others[0]) != name(gold) and g.chance(0.12):
-            text, multi = text + " " + r.choice(labels[others[0]]), True
+            text, multi = spaced(text, label_text(g, r.choice(labels[others[0]])), False), True
             answer.append(name(others[0]))
         if g.chance(0.12):
             text = spaced(text, Writer(g).fill(r.choice(FILLERS), {}), g.chance(0.5))
