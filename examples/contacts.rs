@@ -5,8 +5,9 @@
 //! cargo run --release --example contacts [-- FOLDER] [--model FILE] [--output FILE]
 //! ```
 //!
-//! The model reasons first, in free text, and writes the record after it. Names, addresses and
-//! numbers are spans of the text (`x-verbatim`), so no value can be invented, only misplaced.
+//! A model reasons first, in free text, and writes the record after it. The embedded models are too
+//! small to reason and write the record at once. Names, addresses and numbers are spans of the text
+//! (`x-verbatim`), so no value can be invented, only misplaced.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -30,6 +31,8 @@ const SCHEMA: &str = r#"{
     }}},
     "required": ["people"]
 }"#;
+const INSTRUCTIONS: &str =
+    "First write one sentence about who takes part, then an empty line, then the JSON.";
 /// The end of the reasoning, an empty line, and the most tokens before it.
 const REASONING: (&str, usize) = ("\n\n", 48);
 
@@ -75,9 +78,11 @@ fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
         Some(model) => Engine::builder().model(model).build()?,
         None => Engine::embedded()?,
     };
+    let reasons = args.model.is_some();
+    let instructions = if reasons { INSTRUCTIONS } else { "" };
     let extractor = Extractor::builder(&engine)
         .spans(SubstringOptions::words())
-        .instructions("First write one sentence about who takes part, then an empty line, then the JSON.")
+        .instructions(instructions)
         .build(SCHEMA)?;
     let mut files: Vec<PathBuf> =
         std::fs::read_dir(&args.folder)?.map(|entry| Ok(entry?.path())).collect::<std::io::Result<_>>()?;
@@ -85,7 +90,7 @@ fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
     files.sort();
     let mut contacts = BTreeMap::new();
     for file in &files {
-        read_thread(&engine, &extractor, file, &mut contacts)?;
+        read_thread(&engine, &extractor, reasons, file, &mut contacts)?;
     }
     for contact in contacts.values() {
         let list = |all: &BTreeMap<String, Evidence>| all.keys().cloned().collect::<Vec<_>>().join(", ");
@@ -110,20 +115,22 @@ fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
 fn read_thread(
     engine: &Engine,
     extractor: &Extractor,
+    reasons: bool,
     file: &Path,
     contacts: &mut BTreeMap<String, Contact>,
 ) -> std::result::Result<(), Box<dyn std::error::Error>> {
     let text = std::fs::read_to_string(file)?;
-    let request = extractor
-        .request(&text)?
-        .think_until(REASONING.0, REASONING.1)
-        .max_tokens(400)
-        .close_before_limit(true);
+    let mut request = extractor.request(&text)?.max_tokens(400).close_before_limit(true);
+    if reasons {
+        request = request.think_until(REASONING.0, REASONING.1);
+    }
     let output = engine.generate(&request)?;
-    let reasoning = output.text.split(REASONING.0).next().unwrap_or_default().trim().to_owned();
+    if reasons {
+        let reasoning = output.text.split(REASONING.0).next().unwrap_or_default();
+        println!("{}: {}", file.display(), reasoning.trim());
+    }
     let extraction = finished(output)?;
     let spans = extraction.spans(&text);
-    println!("{}: {reasoning}", file.display());
     let name_of = |file: &Path| file.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let people = extraction.record["people"].as_array().into_iter().flatten();
     for (i, person) in people.enumerate() {

@@ -179,7 +179,7 @@ def make(g):
         listed["minItems"] = 1
     key = r.choice(NOUNS)
     schema, out = g.object_schema({key: listed}, [key]), {key: gold}
-    if g.chance(0.45):  # a sentence first
+    if g.chance(0.6):  # a sentence first
         answer = sentence(g, kind, people) + "\n\n" + dumps(out)
         first = SENTENCE_FIRST[0] if g.chance(g.usual) else r.choice(SENTENCE_FIRST)
         return dict(task="reasoning", prompt=g.general_prompt(text, schema, first), answer=answer, text=text, schema=schema, gold=out)

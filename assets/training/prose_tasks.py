@@ -15,7 +15,7 @@ KINDS = prose.load()
 LABELS = prose.load_labels()
 FILLERS = prose.load_fillers()
 # Sets that people use most, and that have most texts, come up more often.
-USUAL_SETS = [s for s, n in dict(subject=14, intent=8, sentiment=8, record_type=6, office_mail=8, emotion=3, urgency=3, spam=3, topic=2).items() for _ in range(n)]
+USUAL_SETS = [s for s, n in dict(subject=14, intent=8, sentiment=8, record_type=6, office_mail=40, emotion=3, urgency=3, spam=3, topic=2).items() for _ in range(n)]
 
 
 def frames(kind, heldout):

@@ -18,7 +18,7 @@ const OTHER: &str = "89abcdef0123456789abcdef0123456789abcdef";
 const CONFIG: &[u8] = include_bytes!("../../assets/shakespeare-char-1m/config.json");
 const WEIGHTS: &[u8] = include_bytes!("../../assets/shakespeare-char-1m/model.safetensors");
 /// The digest of [`DRAFT_GGUF`], as a hub would name it.
-const DRAFT_SHA256: &str = "a82a8cc7f710f7686649d33ea8a16875a0438f1e0c9d6f8746691cb177369b5a";
+const DRAFT_SHA256: &str = "d5d9eaa77f4651606f2227f495cef720ce4dfbb1156463584276d929b7775250";
 
 fn name(text: &str) -> ModelName {
     text.parse().unwrap()
