@@ -153,7 +153,9 @@ fn labels_may_stand_behind_thinking() {
         for budget in [0, 3, 25] {
             for (seed, temperature) in [(0, 0.0), (1, 1.3)] {
                 let request = || {
-                    let request = Request::new(Prompt::text(TEXT)).constraint(labels.clone());
+                    // The thoughts are a record, so they have an "e" and no other marker.
+                    let prompt = extract::embedded::prompt(SCHEMA, TEXT);
+                    let request = Request::new(prompt).constraint(labels.clone());
                     request.think_until(end, budget).temperature(temperature).seed(seed).max_tokens(60)
                 };
                 let output = both(&engine, request);
