@@ -149,11 +149,11 @@ fn labels_may_stand_behind_thinking() {
     let names = ["invoice", "order", "letter of thanks", "invoice reminder"];
     let labels = Constraint::labels(&Labels::new(names).several("; ").at_most(2));
     let mut marked = 0;
-    for end in ["</think>", "\n\n", "e", "---"] {
+    for end in ["</think>", "\n\n", "e", "---", "\":\""] {
         for budget in [0, 3, 25] {
             for (seed, temperature) in [(0, 0.0), (1, 1.3)] {
                 let request = || {
-                    // The thoughts are a record, so they have an "e" and no other marker.
+                    // The thoughts are a record, which has the last marker behind its first key.
                     let prompt = extract::embedded::prompt(SCHEMA, TEXT);
                     let request = Request::new(prompt).constraint(labels.clone());
                     request.think_until(end, budget).temperature(temperature).seed(seed).max_tokens(60)
