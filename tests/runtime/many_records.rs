@@ -160,8 +160,17 @@ const FREE: &str = r#"{"type": "object", "properties": {"name": {"type": "string
     "list": {"type": "array", "items": {"type": "string", "maxLength": 6}, "minItems": 1, "maxItems": 3},
     "kind": {"enum": ["to be", "or"]}}, "required": ["name", "note", "count", "list", "kind"]}"#;
 
-fn check_spans(engine: &Engine, extractor: &Extractor, source: &str, seed: u64) -> (usize, usize) {
-    let request = extractor.request(source).unwrap().temperature(1.2).seed(seed).max_tokens(200);
+fn check_spans(
+    engine: &Engine,
+    extractor: &Extractor,
+    source: &str,
+    seed: u64,
+    thinks: bool,
+) -> (usize, usize) {
+    let mut request = extractor.request(source).unwrap().temperature(1.2).seed(seed).max_tokens(200);
+    if thinks {
+        request = request.think_until("\n\n", 7); // the record is what stands behind the thoughts
+    }
     let output = engine.generate(&request).unwrap();
     let Ok(extraction) = extract::finished(output) else { return (0, 0) };
     let spans = extraction.spans(source);
@@ -201,10 +210,10 @@ fn all_free_strings_are_copied_with_verbatim_and_their_spans_are_exact() {
     let mut all = (0, 0);
     for source in SOURCES {
         for seed in 0..12 {
-            let (strings, free) = check_spans(&engine, &verbatim, source, seed);
+            let (strings, free) = check_spans(&engine, &verbatim, source, seed, seed.is_multiple_of(2));
             assert_eq!(strings, free);
             all = (all.0 + strings, all.1 + 1);
-            assert_eq!(check_spans(&engine, &plain, source, seed).0, 0);
+            assert_eq!(check_spans(&engine, &plain, source, seed, false).0, 0);
         }
     }
     assert!(all.0 > 60, "{all:?}");
