@@ -89,7 +89,7 @@ def all_texts(kinds):
     for name, labels in prose_tasks.LABELS.items():
         for texts in labels.values():
             for t in texts:
-                yield f"_labels*.txt, {name}", wordings(prose.loose_parts(t)) if re.search(r"\{[~=]", t) else [t]
+                yield f"_labels*.txt, {name}", wordings(prose.loose_parts(t))
 
 
 def unfilled(frames):

@@ -105,16 +105,15 @@ def minutes(g, people):
     """Who was there, and what was said."""
     r = g.r
     lines = [said(g, ["Minutes, {~date}", "Meeting in {~city}", "Notes from {~weekday}", "Committee, {~day}", "Round table"])]
-    there, absent = people[:max(1, len(people) - r.choice([0, 1]))], []
-    absent = [p for p in people if p not in there]
+    n = max(1, len(people) - r.choice([0, 1]))
+    there, absent = people[:n], people[n:]
     show = lambda p: r.choice([p.name, p.name, f"{p.name} ({p.address if g.chance(0.5) else p.number})"])
     lines.append(r.choice(["Present: ", "There: ", "Attendees: ", "With "]) + ", ".join(show(p) for p in there))
     if absent:
         lines.append(r.choice(["Excused: ", "Not there: ", "Apologies: "]) + ", ".join(show(p) for p in absent))
     lines += [said(g, BODY) for _ in range(r.choice([1, 2]))]
-    p = r.choice(people)
     if g.chance(0.5):
-        lines.append(mention(g, p))
+        lines.append(mention(g, r.choice(people)))
     return "\n".join(lines)
 
 

@@ -96,7 +96,7 @@ def guest_sentence(g, kind):
             continue
         if any(p[0] == "rows" for p in s) or sum(len(p[1]) for p in s if p[0] == "lit") < 12:
             continue
-        slots = {n: f.kind.slots[n] for n in names}
+        slots = {n: f.kind.slots[n] for n in sorted(names)}  # the same in every run
         # A date that follows another one needs that one's slot.
         if any(x.kind.startswith(("after:", "before:")) for x in slots.values()):
             continue
@@ -311,7 +311,7 @@ def label_name(r):
 
 def label_text(g, text):
     """A text of a label set with its values made."""
-    return Writer(g).fill(loose_parts(text), {}) if re.search(r"\{[~=]", text) else text
+    return Writer(g).fill(loose_parts(text), {})
 
 
 def many_labels(g):

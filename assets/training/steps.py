@@ -65,6 +65,7 @@ class Job:
         self.table = {n: [w.strip() for w in words.split(", ")] for n, words in rows}
         self.system, self.call, self.close, self.item, self.choice = system, call, close, item, choice
         self.task, self.prefixes, self.done = task, prefixes, done
+        self.of_firms = table is ACCOUNTS
 
 
 JOBS = [
@@ -107,7 +108,7 @@ def make(g):
         word = r.choice(job.table[topic])
         pre = r.choice(job.prefixes.split()) if g.chance(0.5) else alnum(r, r.randint(1, 3), "ABCDEFGHKLMNPRSTW")
         number = f"{pre}-{digits(r, r.randint(2, 5))}"
-        what = f"{firm(g, word)} {money(g)}" if job.table is JOBS[0].table or job.table is JOBS[1].table else word
+        what = f"{firm(g, word)} {money(g)}" if job.of_firms else word
         items[number] = (what, topic if topic in offered else other)
     if g.chance(0.3):
         r.shuffle(choices)
