@@ -183,4 +183,4 @@ def make(g):
         first = SENTENCE_FIRST[0] if g.chance(g.usual) else r.choice(SENTENCE_FIRST)
         return dict(task="reasoning", prompt=g.general_prompt(text, schema, first), answer=answer, text=text, schema=schema, gold=out)
     prompt = g.general_prompt(text, schema) if g.chance(0.2) else g.prompt(text, schema)
-    return dict(task="array", prompt=prompt, answer=dumps(out), text=text, schema=schema, gold=out)
+    return dict(task="array", prompt=prompt, answer=dumps(out), text=text, schema=schema, gold=out, people=len(people))

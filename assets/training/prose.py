@@ -124,6 +124,12 @@ def fixed_value(slot, text):
     return text
 
 
+def followed(kind):
+    """The slot that values of this kind come after or before, or None."""
+    head, _, slot = kind.partition(":")
+    return slot if head in ("after", "before") else None
+
+
 def alternatives(text):
     out = []
     for a in text.split("|"):
@@ -159,6 +165,8 @@ def parse_text(text, kind, where):
             parts.append(("alt", body[1:].split("|")))
         elif body.startswith("~"):
             k, _, f = body[1:].partition("/")
+            if followed(k) and followed(k) not in kind.slots:
+                raise FrameError(f"{where}: {kind.name} has no slot {followed(k)!r}")
             parts.append(("other", k, f))
         else:
             add = body.startswith("+")
@@ -252,6 +260,10 @@ def load(folder=None):
                 if s.name in kind.slots:
                     raise FrameError(f"{name}:{no}: twice {s.name}")
                 kind.slots[s.name] = s
+    for kind in kinds.values():
+        for s in kind.slots.values():
+            if followed(s.kind) and followed(s.kind) not in kind.slots:
+                raise FrameError(f"{kind.file}: {kind.name} has no slot {followed(s.kind)!r}")
     return kinds
 
 

@@ -98,7 +98,9 @@ def guest_sentence(g, kind):
             continue
         slots = {n: f.kind.slots[n] for n in sorted(names)}  # the same in every run
         # A date that follows another one needs that one's slot.
-        if any(x.kind.startswith(("after:", "before:")) for x in slots.values()):
+        if any(prose.followed(x.kind) for x in slots.values()):
+            continue
+        if {prose.followed(p[1]) for p in s if p[0] == "other"} - names - {None}:
             continue
         if not own & {k for x in slots.values() for k in x.keys}:
             return s, slots

@@ -11,7 +11,7 @@ import sys
 
 from safetensors.numpy import load_file, save_file
 
-from to_gguf import NAMES
+from to_gguf import NAMES, unpermute
 
 MODELS = ("extract-5m", "extract-draft-1m")
 ASSETS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
@@ -31,11 +31,6 @@ def mean(a, b, share, out):
     for name in MODELS:
         x, y = (load_file(os.path.join(d, name, "model.safetensors")) for d in (a, b))
         save({k: (1 - share) * x[k].astype("float32") + share * y[k].astype("float32") for k in x}, os.path.join(out, name), os.path.join(a, name))
-
-
-def unpermute(w, heads):
-    """Undoes `permute` of `to_gguf.py`."""
-    return w.reshape(heads, w.shape[0] // heads // 2, 2, *w.shape[1:]).swapaxes(1, 2).reshape(w.shape)
 
 
 def embedded(out):

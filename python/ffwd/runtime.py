@@ -34,8 +34,12 @@ class Engine:
     further processes with the method "spawn".
 
     Args:
-        model: A GGUF file, a folder with `config.json` and safetensors, or a repository of the
-            model hub as `"OWNER/NAME"` or `"OWNER/NAME:FILE.gguf"`. None is the embedded model.
+        model: A GGUF file, a folder with `config.json` and safetensors, `"small"` or `"medium"`
+            (published models with an adapter that extracts), or a repository of the model hub as
+            `"OWNER/NAME"` or `"OWNER/NAME:FILE.gguf"`. None is the embedded model.
+        adapter: An adapter (LoRA) of the model: a folder as PEFT writes it, or a GGUF file, with
+            `:SCALE` behind it to multiply its scale. `"extract"` is the one that comes with the
+            package for the bases of `"small"` and `"medium"`. Engines of one file share its weights.
         draft: A smaller model with the same tokenizer. None is the embedded draft model with the
             embedded model, otherwise no draft model. False is none.
         threads: Number of threads of a forward, shared by all engines of the process; the first
@@ -59,6 +63,7 @@ class Engine:
         self,
         model: Path | None = None,
         *,
+        adapter: Path | None = None,
         draft: Path | Literal[False] | None = None,
         threads: int | None = None,
         precision: Literal["stored", "f32", "q8_0", "q4_k"] = "stored",
@@ -72,6 +77,8 @@ class Engine:
         self._name = "embedded" if model is None else os.fspath(model)
         self._inner = runtime.Engine(
             model=model,
+            adapter=None if adapter is None else os.fspath(adapter),
+            adapter_folder=os.path.join(os.path.dirname(runtime.__file__), "adapters"),
             draft=draft or None,
             without_draft=draft is False,
             precision=precision,

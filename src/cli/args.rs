@@ -20,7 +20,8 @@ use crate::decode::{Engine, Mode, Request};
 use crate::error::{Error, ErrorKind, Place, Result};
 use crate::matcher::CompiledGrammar;
 #[cfg(feature = "hub")]
-use crate::model::hub::{FetchOptions, ModelName, fetch};
+use crate::model::hub::{FetchOptions, ModelName};
+use crate::model::named::{EXTRACT, NamedModel};
 use crate::model::{Device, KvPrecision, LoadOptions, Precision};
 use crate::sample::SamplingParams;
 use crate::vocab::TokenId;
@@ -34,12 +35,18 @@ pub(super) const MAX_INPUT: u64 = 64 << 20;
 pub(super) struct ModelArgs {
     /// Load the model from a folder or a GGUF file [default: the embedded model]
     ///
-    /// A folder holds config.json, weights and tokenizer.json. A name is that of a repository of the
-    /// model hub: OWNER/NAME, OWNER/NAME:FILE.gguf or OWNER/NAME@REVISION. It is fetched once and
-    /// then cached; `ffwd models` lists the cache. The end of a file's name is enough, such as
-    /// OWNER/NAME:Q4_K_M.
+    /// A folder holds config.json, weights and tokenizer.json. `small` and `medium` are models that
+    /// extract well; `ffwd models` lists them. Other names are repositories of the model hub:
+    /// OWNER/NAME, OWNER/NAME:FILE.gguf or OWNER/NAME@REVISION. A model is fetched once and then
+    /// cached. The end of a file's name is enough, such as OWNER/NAME:Q4_K_M.
     #[arg(short, long, value_name = "FOLDER|GGUF|NAME", value_hint = ValueHint::AnyPath)]
     model: Option<String>,
+    /// Change the model by an adapter (LoRA): a folder of PEFT or a GGUF file, with :SCALE behind it
+    ///
+    /// SCALE multiplies the adapter's own scale. `extract` is the adapter that comes with ffwd for
+    /// the bases of `small` and `medium`; these names include it.
+    #[arg(long, value_name = "FOLDER|FILE[:SCALE]", value_hint = ValueHint::AnyPath)]
+    adapter: Option<String>,
     #[command(flatten)]
     load: LoadArgs,
 }
@@ -85,7 +92,7 @@ impl ModelArgs {
 
     /// Loads an engine for outputs that contain these markers.
     pub(super) fn engine_with(&self, markers: Vec<String>) -> Result<Engine> {
-        self.load.engine(self.model.as_deref(), markers)
+        self.load.engine(self.model.as_deref(), self.adapter.as_deref(), markers)
     }
 
     /// Returns the whitespace in JSON that suits the model, as far as its name shows.
@@ -96,6 +103,11 @@ impl ModelArgs {
     /// Returns the model, as it was named.
     pub(super) fn name(&self) -> Option<&str> {
         self.model.as_deref()
+    }
+
+    /// Returns the adapter, as it was named.
+    pub(super) fn adapter(&self) -> Option<&str> {
+        self.adapter.as_deref()
     }
 
     /// Returns the draft model, as it was named.
@@ -111,12 +123,27 @@ impl ModelArgs {
 
 impl LoadArgs {
     /// Loads a model, or the embedded one, for outputs that contain these markers.
-    pub(super) fn engine(&self, model: Option<&str>, markers: Vec<String>) -> Result<Engine> {
+    pub(super) fn engine(
+        &self,
+        model: Option<&str>,
+        adapter: Option<&str>,
+        markers: Vec<String>,
+    ) -> Result<Engine> {
         let options =
             LoadOptions { device: self.device, kv: self.kv, ..LoadOptions::with_precision(self.precision) };
         let mut builder = Engine::builder().options(options).markers(markers);
         if let Some(model) = model {
-            builder = builder.model(self.locate(model, true)?);
+            builder = builder.model(self.at_revision(model)?);
+        }
+        // A name with a revision is no longer that of the model with its adapter.
+        let named = model.filter(|model| NamedModel::of_path(Path::new(model)).is_some());
+        if let Some(adapter) = adapter.or(named.map(|_| EXTRACT)) {
+            builder = builder.adapter(adapter);
+        }
+        #[cfg(feature = "hub")]
+        {
+            builder =
+                builder.fetch_options(FetchOptions { offline: self.offline, ..FetchOptions::default() });
         }
         if let Some(file) = &self.chat_template {
             let template =
@@ -126,7 +153,7 @@ impl LoadArgs {
         builder = match self.draft_model.as_deref() {
             None => builder,
             Some("none") => builder.without_draft_model(),
-            Some(draft) => builder.draft_model(self.locate(draft, false)?),
+            Some(draft) => builder.draft_model(draft),
         };
         builder.build()
     }
@@ -149,36 +176,24 @@ impl LoadArgs {
         format!("{weights}{kv}{device}")
     }
 
-    /// Returns a local path, or that of a model of the hub. The revision applies to the target model
-    /// only.
-    #[cfg_attr(not(feature = "hub"), allow(unused_variables))]
-    fn locate(&self, model: &str, target: bool) -> Result<PathBuf> {
-        let path = PathBuf::from(model);
-        if path.exists() {
-            return Ok(path);
+    /// Returns a model's name with the revision that an option sets.
+    #[cfg(feature = "hub")]
+    fn at_revision(&self, model: &str) -> Result<String> {
+        let Some(revision) = self.revision.as_deref().filter(|_| !Path::new(model).exists()) else {
+            return Ok(model.to_owned());
+        };
+        let name: ModelName = NamedModel::by_name(model).map_or(model, |named| named.base).parse()?;
+        if name.revision().is_some() {
+            let message = format!("--revision {revision} and the revision in {model}");
+            return Err(Error::new(ErrorKind::InvalidOption, message).hint("name one of them"));
         }
-        #[cfg(feature = "hub")]
-        if ModelName::looks_like(model) {
-            let mut name: ModelName = model.parse()?;
-            if let Some(revision) = self.revision.as_deref().filter(|_| target) {
-                if name.revision().is_some() {
-                    let message = format!("--revision {revision} and the revision in {model}");
-                    return Err(Error::new(ErrorKind::InvalidOption, message).hint("name one of them"));
-                }
-                name = name.at(revision)?;
-            }
-            return fetch(&name, &FetchOptions { offline: self.offline, ..FetchOptions::default() });
-        }
-        Err(missing(path))
+        name.at(revision).map(|name| name.to_string())
     }
-}
 
-fn missing(path: PathBuf) -> Error {
-    let hint = match cfg!(feature = "hub") {
-        true => "name a folder, a GGUF file, or a repository as OWNER/NAME or OWNER/NAME:FILE.gguf",
-        false => "name a folder or a GGUF file; repository names need a build with the feature `hub`",
-    };
-    Error::new(ErrorKind::Io, "no such file or folder").at(Place::File(path)).hint(hint)
+    #[cfg(not(feature = "hub"))]
+    fn at_revision(&self, model: &str) -> Result<String> {
+        Ok(model.to_owned())
+    }
 }
 
 /// Parses a token and its bias, such as `15=-2.5`.

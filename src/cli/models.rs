@@ -1,16 +1,18 @@
 //! `ffwd models`: a list of the models that run without a download.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use serde::Serialize;
 
 use super::{help, output};
 use crate::error::{Error, ErrorKind, Result};
-use crate::model::Description;
 #[cfg(feature = "embedded")]
 use crate::model::embedded::{EmbeddedModel, embedded_models};
 #[cfg(feature = "hub")]
 use crate::model::hub::{CachedModel, cached_models};
+use crate::model::named::{NAMED_MODELS, NamedModel};
+use crate::model::{Description, describe};
 
 const EXAMPLES: [(&str, &str); 3] = [
     ("List the models", "ffwd models"),
@@ -22,10 +24,10 @@ const EXAMPLES: [(&str, &str); 3] = [
     ),
 ];
 
-/// List the embedded models and those in the cache of the model hub
+/// List the embedded models, those with a name, and those in the cache of the model hub
 ///
-/// Each model has its format, size, family and context. A cached model is used by its name, as the
-/// model or as the draft model.
+/// Each model has its format, size, family and context. A model is used by its name. The models with a
+/// name of ffwd are a base, from the model hub or the folder FFWD_MODELS_DIR, and an adapter.
 #[derive(clap::Args)]
 #[command(after_help = help::examples(&EXAMPLES))]
 pub(super) struct Args {
@@ -38,16 +40,40 @@ pub(super) struct Args {
 struct ModelList {
     #[cfg(feature = "embedded")]
     embedded: Vec<EmbeddedModel>,
+    named: Vec<ListedModel>,
     #[cfg(feature = "hub")]
     cached: Vec<CachedModel>,
 }
 
+/// A model with a name.
+#[derive(Serialize)]
+struct ListedModel {
+    #[serde(flatten)]
+    model: &'static NamedModel,
+    /// The file of the adapter, if it is there.
+    adapter_file: Option<PathBuf>,
+    /// The base, if it is there.
+    description: Option<Description>,
+}
+
 pub(super) fn run(args: &Args) -> Result<ExitCode> {
+    #[cfg(feature = "hub")]
+    let cached = cached_models(None);
+    let listed = |model: &'static NamedModel| ListedModel {
+        model,
+        adapter_file: model.adapter_file(None).ok(),
+        #[cfg(feature = "hub")]
+        description: (model.local_base().map(describe))
+            .or_else(|| Some(cached.iter().find(|c| c.name == model.base)?.description.clone())),
+        #[cfg(not(feature = "hub"))]
+        description: model.local_base().map(describe),
+    };
     let report = ModelList {
         #[cfg(feature = "embedded")]
         embedded: embedded_models()?,
+        named: NAMED_MODELS.iter().map(listed).collect(),
         #[cfg(feature = "hub")]
-        cached: cached_models(None),
+        cached,
     };
     let text = match args.json {
         true => serde_json::to_string_pretty(&report)
@@ -63,6 +89,12 @@ fn table(report: &ModelList) -> String {
     let mut rows = vec![["model", "format", "size", "family", "context"].map(str::to_owned)];
     #[cfg(feature = "embedded")]
     rows.extend(report.embedded.iter().map(|m| row(&format!("{} ({})", m.name, m.purpose), &m.description)));
+    rows.extend(report.named.iter().map(|m| {
+        let missing = Description { format: "fetched when it is used".to_owned(), ..Description::default() };
+        let without = if m.adapter_file.is_none() { ", which is missing" } else { "" };
+        let name = format!("{} (with its adapter{without})", m.model.name);
+        row(&name, m.description.as_ref().unwrap_or(&missing))
+    }));
     #[cfg(feature = "hub")]
     rows.extend(report.cached.iter().map(|m| row(&m.name, &m.description)));
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or_default();
@@ -103,7 +135,8 @@ fn row(name: &str, description: &Description) -> [String; 5] {
 /// Returns a size in the unit that gives it at most four digits.
 fn size(bytes: u64) -> String {
     match bytes {
-        0..1_000_000 => format!("{} kB", bytes.div_ceil(1_000)),
+        0 => "-".to_owned(),
+        1..1_000_000 => format!("{} kB", bytes.div_ceil(1_000)),
         1_000_000..10_000_000_000 => format!("{} MB", bytes.div_ceil(1_000_000)),
         _ => format!("{} GB", bytes.div_ceil(1_000_000_000)),
     }
@@ -116,6 +149,6 @@ mod tests {
     #[test]
     fn sizes_have_few_digits() {
         let sizes = [0, 1, 999_999, 1_000_000, 98_362_432, 1_117_320_768, 40_000_000_000].map(size);
-        assert_eq!(sizes, ["0 kB", "1 kB", "1000 kB", "1 MB", "99 MB", "1118 MB", "40 GB"]);
+        assert_eq!(sizes, ["-", "1 kB", "1000 kB", "1 MB", "99 MB", "1118 MB", "40 GB"]);
     }
 }

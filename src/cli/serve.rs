@@ -1,6 +1,7 @@
 //! `ffwd serve`: the HTTP server.
 
 use std::net::{IpAddr, SocketAddr};
+use std::path::Path;
 use std::process::{ExitCode, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
@@ -82,9 +83,9 @@ pub(super) struct Args {
     /// model]
     ///
     /// The first model is loaded at the start, the others when a client asks for them. Without NAME=
-    /// the name is that of the file. A repository of the model hub is OWNER/NAME, OWNER/NAME:FILE.gguf
-    /// or OWNER/NAME@REVISION.
-    #[arg(short, long = "model", value_name = "[NAME=]FOLDER|GGUF|REPOSITORY", help_heading = "Models")]
+    /// the name is that of the file. `ffwd extract --help` says what a model may be. MODEL+ADAPTER is a
+    /// model with an adapter (LoRA); models of the same file share its weights.
+    #[arg(short, long = "model", value_name = "[NAME=]FOLDER|GGUF|NAME[+ADAPTER]", help_heading = "Models")]
     models: Vec<String>,
     #[command(flatten)]
     load: LoadArgs,
@@ -234,16 +235,16 @@ fn options(args: &Args) -> Result<ServeOptions> {
 
 /// Returns the models with their names.
 fn sources(args: &Args) -> Result<Vec<ModelSource>> {
-    let source = |name: String, model: Option<String>| {
+    let source = |name: String, model: Option<String>, adapter: Option<String>| {
         let load = Arc::new(args.load.clone());
         ModelSource {
             name,
-            load: Box::new(move |markers| load.engine(model.as_deref(), markers)),
+            load: Box::new(move |markers| load.engine(model.as_deref(), adapter.as_deref(), markers)),
             tool_style: args.tool_style,
         }
     };
     if args.models.is_empty() {
-        return Ok(vec![source(EMBEDDED.to_owned(), None)]);
+        return Ok(vec![source(EMBEDDED.to_owned(), None, None)]);
     }
     if args.models.len() > 1 && args.load.names_files() {
         let message = "--draft-model and --chat-template belong to one model, and there are several";
@@ -255,21 +256,28 @@ fn sources(args: &Args) -> Result<Vec<ModelSource>> {
             Some((name, model)) => (name.to_owned(), model),
             None => (default_name(text), text.as_str()),
         };
-        if name.is_empty() || model.is_empty() {
-            let message = format!("--model {text} lacks a name or a file");
+        let (model, adapter) = match model.rsplit_once('+').filter(|_| !Path::new(model).exists()) {
+            Some((model, adapter)) => (model, Some(adapter)),
+            None => (model, None),
+        };
+        if name.is_empty() || model.is_empty() || adapter.is_some_and(str::is_empty) {
+            let message = format!("--model {text} lacks a name, a file or an adapter");
             return Err(Error::new(ErrorKind::InvalidOption, message));
         }
         if sources.iter().any(|other| other.name == name) {
             let message = format!("two models have the name `{name}`");
             return Err(Error::new(ErrorKind::InvalidOption, message).hint("write --model NAME=FILE"));
         }
-        sources.push(source(name, Some(model.to_owned())));
+        sources.push(source(name, Some(model.to_owned()), adapter.map(str::to_owned)));
     }
     Ok(sources)
 }
 
-/// Returns the name of a model that has none: that of its file or folder.
+/// Returns the name of a model that has none: that of its file or folder, and that of its adapter.
 fn default_name(model: &str) -> String {
-    let file = model.trim_end_matches('/').rsplit('/').next().unwrap_or(model);
-    file.strip_suffix(".gguf").unwrap_or(file).to_owned()
+    let name = |path: &str| {
+        let file = path.trim_end_matches('/').rsplit('/').next().unwrap_or(path);
+        file.strip_suffix(".gguf").unwrap_or(file).to_owned()
+    };
+    model.split('+').map(name).collect::<Vec<_>>().join("+")
 }

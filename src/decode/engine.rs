@@ -16,7 +16,10 @@ use super::watch::{OutputWatch, PlainTokens, WatchOptions};
 use crate::chat::{ChatOptions, ChatTemplate, Message};
 use crate::error::{Error, ErrorKind, Place, Result};
 use crate::matcher::{CompiledGrammar, Compiler};
-use crate::model::{Device, LoadOptions, Model};
+#[cfg(feature = "hub")]
+use crate::model::hub::{FetchOptions, ModelName, fetch};
+use crate::model::named::{EXTRACT, NAMED_MODELS, NamedModel};
+use crate::model::{Adapter, Device, LoadOptions, Model};
 use crate::sample::{Sampler, SamplingParams};
 use crate::vocab::{TokenId, Vocabulary};
 
@@ -51,6 +54,10 @@ pub struct Engine {
     prefixes: Mutex<PrefixCache>,
     /// True if the vocabulary is that of the embedded models.
     embedded: bool,
+    /// The target's adapter.
+    adapter: Option<Adapter>,
+    /// The file or folder of the target.
+    path: Option<PathBuf>,
 }
 
 /// Chooses the models of an [`Engine`].
@@ -63,12 +70,19 @@ pub struct EngineBuilder {
     chat: Option<ChatTemplate>,
     prefix_bytes: Option<usize>,
     markers: Vec<String>,
+    adapter: Option<String>,
+    adapter_folder: Option<PathBuf>,
+    #[cfg(feature = "hub")]
+    fetch: FetchOptions,
 }
 
 impl EngineBuilder {
     /// Sets the target model: a folder with `config.json`, weights and `tokenizer.json`, or a GGUF
     /// file. A `tokenizer.json` in the folder of a GGUF file takes precedence over the tokenizer in
     /// its metadata. Default: the embedded model.
+    ///
+    /// A text that is no path is a name: `small` or `medium` ([`NAMED_MODELS`](crate::model::named)),
+    /// or a repository of the model hub ([`ModelName`](crate::model::hub::ModelName)).
     pub fn model(mut self, path: impl Into<PathBuf>) -> Self {
         self.model = Some(path.into());
         self
@@ -83,6 +97,27 @@ impl EngineBuilder {
     /// Uses no draft model.
     pub fn without_draft_model(mut self) -> Self {
         self.no_draft = true;
+        self
+    }
+
+    /// Sets an adapter (LoRA) of the target: a folder as PEFT writes it, or a GGUF file, and `:SCALE`
+    /// behind it to multiply its scale. The name `extract` is the adapter that this project has for
+    /// the model, if it has one.
+    pub fn adapter(mut self, adapter: impl Into<String>) -> Self {
+        self.adapter = Some(adapter.into());
+        self
+    }
+
+    /// Looks for this project's adapters in a further folder.
+    pub fn adapter_folder(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.adapter_folder = Some(folder.into());
+        self
+    }
+
+    /// Sets how models are fetched from the hub.
+    #[cfg(feature = "hub")]
+    pub fn fetch_options(mut self, options: FetchOptions) -> Self {
+        self.fetch = options;
         self
     }
 
@@ -125,15 +160,19 @@ impl EngineBuilder {
     /// Returns an error if a file is missing or not a model, or if draft and target have different
     /// vocabularies.
     pub fn build(self) -> Result<Engine> {
-        let ((target, vocab), draft) = match &self.model {
+        let path = self.model.as_deref().map(|model| self.locate(model)).transpose()?;
+        let ((target, vocab), draft) = match &path {
             Some(path) => (load(path, &self.options)?, None),
             None => embedded(&self.options, self.draft.is_none() && !self.no_draft)?,
         };
-        let chat = self.model.as_ref().and_then(|path| template(path, &target, &vocab));
+        let adapter = self.open_adapter(path.as_deref(), &target, &vocab)?;
+        let target = adapter.as_ref().map_or(Ok(target.clone()), |adapter| target.with_adapter(adapter))?;
+        let chat = path.as_ref().and_then(|path| template(path, &target, &vocab));
         let draft = match &self.draft {
             Some(path) if !self.no_draft => {
-                let (draft, draft_vocab) = load(path, &self.options)?;
-                same_vocabulary(&vocab, &draft_vocab).map_err(|e| e.at(Place::File(path.clone())))?;
+                let path = self.locate(path)?;
+                let (draft, draft_vocab) = load(&path, &self.options)?;
+                same_vocabulary(&vocab, &draft_vocab).map_err(|e| e.at(Place::File(path)))?;
                 Some(draft)
             }
             _ => draft,
@@ -143,7 +182,68 @@ impl EngineBuilder {
             Some(most) => engine.with_prefix_bytes(most),
             None => engine,
         };
-        Ok(Engine { chat: self.chat.map(Ok).or(chat), ..engine })
+        Ok(Engine { chat: self.chat.map(Ok).or(chat), adapter, path, ..engine })
+    }
+
+    /// Returns the path of a model, which is fetched if it is the name of one.
+    fn locate(&self, model: &Path) -> Result<PathBuf> {
+        if model.exists() {
+            return Ok(model.to_owned());
+        }
+        let named = NamedModel::of_path(model);
+        if let Some(path) = named.and_then(NamedModel::local_base) {
+            return Ok(path);
+        }
+        #[cfg(feature = "hub")]
+        if let Some(name) = named.map(|named| named.base).or(model.to_str())
+            && ModelName::looks_like(name)
+        {
+            let fetched = name.parse().and_then(|name| fetch(&name, &self.fetch));
+            return fetched.map_err(|e| named.map_or(e.clone(), |named| named.missing_base(e)));
+        }
+        let missing = Error::new(ErrorKind::Io, "no such file or folder").at(Place::File(model.to_owned()));
+        Err(match named {
+            Some(named) => named.missing_base(missing),
+            None if cfg!(feature = "hub") => missing.hint(
+                "name a folder, a GGUF file, `small`, `medium`, or a repository as OWNER/NAME or \
+                 OWNER/NAME:FILE.gguf",
+            ),
+            None => {
+                missing.hint("name a folder or a GGUF file; repositories need a build with the feature `hub`")
+            }
+        })
+    }
+
+    /// Opens the adapter that was set, or that belongs to a model with a name.
+    fn open_adapter(
+        &self,
+        path: Option<&Path>,
+        model: &Model,
+        vocab: &Vocabulary,
+    ) -> Result<Option<Adapter>> {
+        let named = self.model.as_deref().and_then(NamedModel::of_path);
+        if let (Some(named), Some(path)) = (named, path) {
+            named.check_base(model.config(), vocab, path)?;
+        }
+        let Some(text) = self.adapter.as_deref().or(named.map(|_| EXTRACT)) else { return Ok(None) };
+        let (name, scale) = match text.rsplit_once(':').map(|(name, scale)| (name, scale.parse())) {
+            Some((name, Ok(scale))) if !Path::new(text).exists() => (name, scale),
+            _ => (text, 1.0),
+        };
+        let own = match name {
+            _ if Path::new(name).exists() => None,
+            EXTRACT => Some(NamedModel::of_base(model.config(), vocab).ok_or_else(|| {
+                let bases: Vec<&str> = NAMED_MODELS.iter().map(|named| named.base).collect();
+                Error::new(ErrorKind::InvalidOption, "there is no adapter `extract` for this model")
+                    .hint(format!("there are adapters for {}", bases.join(" and ")))
+            })?),
+            name => NamedModel::by_name(name),
+        };
+        let file = match own {
+            Some(named) => named.adapter_file(self.adapter_folder.as_deref())?,
+            None => PathBuf::from(name),
+        };
+        Adapter::open(file)?.with_scale(scale).map(Some)
     }
 }
 
@@ -195,11 +295,7 @@ fn is_embedded_vocabulary(_: &Vocabulary) -> bool {
 
 /// Loads a model, and the vocabulary from its folder or from the file itself.
 fn load(path: &Path, options: &LoadOptions) -> Result<(Model, Vocabulary)> {
-    let model = || match path.is_dir() {
-        true => Model::from_dir(path, options),
-        false => Model::from_gguf(path, options),
-    };
-    let (model, vocab) = together(model, || crate::model::vocabulary_of(path))?;
+    let (model, vocab) = together(|| Model::open(path, options), || crate::model::vocabulary_of(path))?;
     let vocab = if vocab.eos().is_empty() { vocab.with_eos(model.config().eos.clone()) } else { vocab };
     Ok((model, vocab))
 }
@@ -275,7 +371,18 @@ impl Engine {
         let kept = DEFAULT_BYTES.max(target.weight_bytes() / SHARE_KEPT);
         let prefixes = Mutex::new(PrefixCache::new(kept));
         let (drafts, plain) = (SharedDrafts::default(), OnceLock::new());
-        Ok(Engine { target, draft, compiler, chat: None, drafts, plain, prefixes, embedded })
+        Ok(Engine {
+            target,
+            draft,
+            compiler,
+            chat: None,
+            drafts,
+            plain,
+            prefixes,
+            embedded,
+            adapter: None,
+            path: None,
+        })
     }
 
     /// Sets the maximum number of bytes of the prefix cache.
@@ -344,6 +451,16 @@ impl Engine {
     /// The target model.
     pub fn target(&self) -> &Model {
         &self.target
+    }
+
+    /// The target's adapter, if it has one.
+    pub fn adapter(&self) -> Option<&Adapter> {
+        self.adapter.as_ref()
+    }
+
+    /// The file or folder of the target, if it came from one.
+    pub fn path(&self) -> Option<&Path> {
+        self.path.as_deref()
     }
 
     /// The draft model, if there is one.

@@ -229,7 +229,7 @@ impl ModelConfig {
     }
 
     /// Returns the matrices of a layer that read the residual stream, each with its outputs.
-    pub(crate) fn with_outputs(&self, parts: &[LayerTensor]) -> Vec<(LayerTensor, usize)> {
+    fn with_outputs(&self, parts: &[LayerTensor]) -> Vec<(LayerTensor, usize)> {
         let outputs = |part: LayerTensor| match part {
             LayerTensor::Q => self.q_dim(),
             LayerTensor::K | LayerTensor::V => self.kv_dim(),
@@ -238,6 +238,18 @@ impl ModelConfig {
             _ => self.feed_forward,
         };
         parts.iter().map(|part| (*part, outputs(*part))).collect()
+    }
+
+    /// Returns the projections of a layer, each the matrices `(part, outputs)` with the same input and
+    /// the width of this: queries, keys and values; the attention's output; gate and up; down.
+    pub(crate) fn projections(&self) -> [(Vec<(LayerTensor, usize)>, usize); 4] {
+        let family = self.architecture.family();
+        [
+            (self.with_outputs(family.qkv), self.hidden),
+            (vec![(LayerTensor::O, self.hidden)], self.q_dim()),
+            (self.with_outputs(family.gate_up), self.hidden),
+            (vec![(LayerTensor::Down, self.hidden)], self.feed_forward),
+        ]
     }
 
     /// Returns the widths of the norms of queries and keys.

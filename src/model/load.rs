@@ -13,6 +13,8 @@
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::time::SystemTime;
 
 use ffwd_engine::text::bytes_without_mark;
 
@@ -23,7 +25,7 @@ use super::safetensors::Safetensors;
 use super::tensors::TensorTransformer;
 use super::transformer::Transformer;
 use super::weights::TensorSource;
-use super::{ChatSources, LoadOptions, Model};
+use super::{ChatSources, LoadOptions, Model, WeakModel};
 use crate::error::{Error, ErrorKind, Place, Result};
 use crate::model::gguf::{file::Gguf, open_gguf, split_files, vocabulary_from_gguf};
 use crate::vocab::Vocabulary;
@@ -33,7 +35,40 @@ const MAX_JSON: u64 = 1 << 24;
 /// Maximum number of shards of one model.
 const MAX_SHARDS: usize = 1 << 10;
 
+/// A model that this process has loaded: its files as they were, and how it was loaded.
+type LoadedModel = (Vec<FileState>, LoadOptions, WeakModel);
+/// Path, length and time of the last change of a file.
+type FileState = (PathBuf, u64, Option<SystemTime>);
+
+/// The models that are in use.
+static LOADED: Mutex<Vec<LoadedModel>> = Mutex::new(Vec::new());
+
 impl Model {
+    /// Loads a folder or a GGUF file, or returns the same model if it is in use already: then both
+    /// share their weights.
+    ///
+    /// # Errors
+    /// Returns the errors of [`from_dir`](Model::from_dir) and [`from_gguf`](Model::from_gguf).
+    pub fn open(path: impl AsRef<Path>, options: &LoadOptions) -> Result<Model> {
+        let path = path.as_ref();
+        let files = file_states(path);
+        let lock = || LOADED.lock().unwrap_or_else(PoisonError::into_inner);
+        let same = |(old, how, model): &LoadedModel| {
+            (*old == files && how == options).then(|| model.upgrade()).flatten()
+        };
+        if let Some(model) = lock().iter().find_map(same) {
+            return Ok(model);
+        }
+        let model = match path.is_dir() {
+            true => Model::from_dir(path, options),
+            false => Model::from_gguf(path, options),
+        }?;
+        let mut loaded = lock();
+        loaded.retain(|(_, _, model)| model.upgrade().is_some());
+        loaded.push((files, options.clone(), model.downgrade()));
+        Ok(model)
+    }
+
     /// Loads a folder as downloaded from a model hub: `config.json` with `model.safetensors` or
     /// `model.safetensors.index.json`, or else one `.gguf` file.
     ///
@@ -87,6 +122,21 @@ impl Model {
         let source = Safetensors::open(vec![FileData::Borrowed(weights)])?;
         load(config, TensorSource::Safetensors(source), options, ChatSources::default())
     }
+}
+
+/// Returns the files of a model as they are now.
+fn file_states(path: &Path) -> Vec<FileState> {
+    let paths = match std::fs::read_dir(path) {
+        Ok(entries) => entries.flatten().map(|entry| entry.path()).collect(),
+        Err(_) => split_files(path),
+    };
+    let state = |path: PathBuf| {
+        let data = std::fs::metadata(&path).ok()?;
+        Some((path.canonicalize().unwrap_or(path), data.len(), data.modified().ok()))
+    };
+    let mut states: Vec<FileState> = paths.into_iter().filter_map(state).collect();
+    states.sort();
+    states
 }
 
 /// Loads the vocabulary of the model in a folder or GGUF file: a `tokenizer.json` in the same
@@ -188,5 +238,32 @@ pub(super) fn only_gguf(dir: &Path) -> Result<PathBuf> {
         (n, _) => Err(bad(format!("{n} GGUF files in this folder"))
             .at(Place::File(dir.to_owned()))
             .hint(format!("name one of them, such as {}", found[0].display()))),
+    }
+}
+
+#[cfg(all(test, feature = "embedded"))]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    #[test]
+    fn a_file_in_use_is_loaded_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("model.gguf");
+        std::fs::write(&path, crate::model::embedded::DRAFT_GGUF).unwrap();
+        let options = LoadOptions::default();
+        let first = Model::open(&path, &options).unwrap();
+        let same = |model: &Model| Arc::ptr_eq(&model.inner, &first.inner);
+        assert!(same(&Model::open(&path, &options).unwrap()));
+        assert!(!same(
+            &Model::open(&path, &LoadOptions::with_precision(crate::model::Precision::F32)).unwrap()
+        ));
+        // The same content at another time may be another file.
+        std::fs::write(&path, crate::model::embedded::DRAFT_GGUF).unwrap();
+        assert!(!same(&Model::open(&path, &options).unwrap()));
+        let weak = first.downgrade();
+        drop(first);
+        assert!(weak.upgrade().is_none(), "it is not kept");
     }
 }

@@ -14,6 +14,7 @@
 //! The models of `candle-transformers` were rejected as runners. They return logits of the last
 //! position only, and their caches cannot be cut back, which verifying drafts needs.
 
+mod adapter;
 mod batch;
 pub(crate) mod config;
 mod cost_law;
@@ -33,6 +34,8 @@ pub(crate) mod kv_cache;
 mod kv_layer;
 mod layer_patterns;
 mod load;
+mod low_rank;
+pub mod named;
 mod precision;
 mod rope;
 mod runner;
@@ -44,8 +47,9 @@ mod transformer;
 mod weights;
 
 use std::ops::Range;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 
+pub use adapter::Adapter;
 pub use batch::{Branch, LogitsHook, Segment};
 pub use config::ModelConfig;
 pub use cost_table::CostTable;
@@ -143,6 +147,15 @@ pub struct Model {
     hook: Option<Arc<LogitsHook>>,
 }
 
+/// A model that is dropped with the last [`Model`] that shares its weights.
+struct WeakModel(Weak<ModelInner>);
+
+impl WeakModel {
+    fn upgrade(&self) -> Option<Model> {
+        self.0.upgrade().map(|inner| Model { inner, hook: None })
+    }
+}
+
 struct ModelInner {
     runner: Runner,
     costs: OnceLock<CostTable>,
@@ -163,6 +176,21 @@ impl Model {
     fn from_runner(runner: Runner, chat: ChatSources) -> Self {
         let (costs, estimate) = (OnceLock::new(), OnceLock::new());
         Model { inner: Arc::new(ModelInner { runner, costs, estimate, chat }), hook: None }
+    }
+
+    /// Returns the same model with an adapter beside its weights, which both share. Its caches,
+    /// costs and what is learned from its outputs are its own.
+    ///
+    /// # Errors
+    /// Returns an error if the adapter was made for another model: the tensor and the base that the
+    /// adapter names. Also if one of its numbers is infinite or NaN.
+    pub fn with_adapter(&self, adapter: &Adapter) -> Result<Model> {
+        let runner = self.inner.runner.with_adapter(adapter)?;
+        Ok(Model { hook: self.hook.clone(), ..Model::from_runner(runner, self.inner.chat.clone()) })
+    }
+
+    fn downgrade(&self) -> WeakModel {
+        WeakModel(Arc::downgrade(&self.inner))
     }
 
     /// Returns the chat templates that came with the weights.

@@ -59,6 +59,7 @@ pub enum RopeScaling {
 }
 
 /// The rotary frequencies of a model.
+#[derive(Clone)]
 pub(super) struct RotaryTable {
     /// The angle of each pair per position.
     pub frequencies: Vec<f32>,

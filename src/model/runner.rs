@@ -6,6 +6,7 @@
 //! A trait was rejected: the two are all that there are, and a match shows what differs.
 
 use super::KvCache;
+use super::adapter::Adapter;
 use super::batch::Segment;
 use super::config::{ModelConfig, bad};
 use super::tensors::TensorTransformer;
@@ -26,6 +27,14 @@ impl Runner {
             Runner::Kernels(t) => &t.config,
             Runner::Tensors(t) => &t.config,
         }
+    }
+
+    /// Returns the same model with an adapter. Both share their weights.
+    pub fn with_adapter(&self, adapter: &Adapter) -> Result<Self> {
+        Ok(match self {
+            Runner::Kernels(t) => Runner::Kernels(t.with_adapter(adapter)?),
+            Runner::Tensors(t) => Runner::Tensors(t.with_adapter(adapter)?),
+        })
     }
 
     /// Returns an empty cache.

@@ -76,6 +76,16 @@ impl<'a> Safetensors<'a> {
         self.entries.contains_key(name)
     }
 
+    /// Returns the names of all tensors.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.entries.keys().map(String::as_str)
+    }
+
+    /// Returns the shape of a tensor, if it exists.
+    pub fn shape(&self, name: &str) -> Option<&[usize]> {
+        self.entries.get(name).map(|entry| &entry.shape[..])
+    }
+
     /// Returns the number type and the bytes of a tensor, if it has this shape.
     ///
     /// # Errors

@@ -56,7 +56,12 @@ pub(crate) fn gguf_name(slot: TensorId) -> String {
         TensorId::Layer(layer, part) => (layer, part, "weight"),
         TensorId::Bias(layer, part) => (layer, part, "bias"),
     };
-    let part = match part {
+    format!("blk.{layer}.{}.{end}", gguf_part(part))
+}
+
+/// Returns the name of a layer's tensor in GGUF files.
+pub(crate) fn gguf_part(part: LayerTensor) -> &'static str {
+    match part {
         LayerTensor::Q => "attn_q",
         LayerTensor::K => "attn_k",
         LayerTensor::V => "attn_v",
@@ -71,8 +76,7 @@ pub(crate) fn gguf_name(slot: TensorId) -> String {
         LayerTensor::FeedForwardPostNorm => "post_ffw_norm",
         LayerTensor::QNorm => "attn_q_norm",
         LayerTensor::KNorm => "attn_k_norm",
-    };
-    format!("blk.{layer}.{part}.{end}")
+    }
 }
 
 /// Returns the name of a tensor in safetensors files, as Hugging Face models have it.
@@ -84,7 +88,12 @@ pub(crate) fn safetensors_name(slot: TensorId) -> String {
         TensorId::Layer(layer, part) => (layer, part, "weight"),
         TensorId::Bias(layer, part) => (layer, part, "bias"),
     };
-    let part = match part {
+    format!("model.layers.{layer}.{}.{end}", safetensors_part(part))
+}
+
+/// Returns the name of a layer's tensor in safetensors files.
+pub(crate) fn safetensors_part(part: LayerTensor) -> &'static str {
+    match part {
         LayerTensor::Q => "self_attn.q_proj",
         LayerTensor::K => "self_attn.k_proj",
         LayerTensor::V => "self_attn.v_proj",
@@ -100,6 +109,5 @@ pub(crate) fn safetensors_name(slot: TensorId) -> String {
         LayerTensor::FeedForwardPostNorm => "post_feedforward_layernorm",
         LayerTensor::QNorm => "self_attn.q_norm",
         LayerTensor::KNorm => "self_attn.k_norm",
-    };
-    format!("model.layers.{layer}.{part}.{end}")
+    }
 }

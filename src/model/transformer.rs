@@ -22,6 +22,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use half::f16;
 
 use super::LoadOptions;
+use super::adapter::{Adapter, LayerAdapters};
 use super::batch::{Segment, Span, chunks, pays_to_read_weights_for, shards};
 use super::config::{ModelConfig, bad};
 use super::family::Norms;
@@ -44,6 +45,7 @@ const FEED_FORWARD_ROWS: usize = 48;
 /// Maximum bytes of such feed-forward weights.
 const FEED_BYTES: usize = 1 << 20;
 
+#[derive(Clone)]
 struct TransformerLayer {
     attention_norms: LayerNorms,
     qkv: FusedLinear,
@@ -60,6 +62,7 @@ struct TransformerLayer {
 }
 
 /// The norms around the attention or the feed-forward.
+#[derive(Clone)]
 struct LayerNorms {
     before: Option<Vec<f32>>,
     after: Option<Vec<f32>>,
@@ -122,11 +125,13 @@ impl TransformerLayer {
     /// Loads layer `i`.
     fn load(i: usize, source: &TensorSource<'_>, c: &ModelConfig, options: &LoadOptions) -> Result<Self> {
         let family = c.architecture.family();
-        let how = options.precision;
+        let projection =
+            |(parts, inputs): (Vec<_>, usize)| source.projection(i, &parts, inputs, options.precision, c);
+        let [qkv, o, gate_up, down] = c.projections().map(projection);
         let [q_norm, k_norm] = c.qk_norm_widths();
         Ok(TransformerLayer {
             attention_norms: LayerNorms::load(i, family.attention_norms, source, c)?,
-            qkv: source.projection(i, &c.with_outputs(family.qkv), c.hidden, how, c)?,
+            qkv: qkv?,
             qk_norm: if c.qk_norm {
                 let norm = |part, width| source.norm(TensorId::Layer(i, part), width, c);
                 Some([norm(LayerTensor::QNorm, q_norm)?, norm(LayerTensor::KNorm, k_norm)?])
@@ -139,10 +144,10 @@ impl TransformerLayer {
                 LayerRotary::Local => Some(1),
             },
             window: c.windows[i].unwrap_or(usize::MAX),
-            o: source.projection(i, &[(LayerTensor::O, c.hidden)], c.q_dim(), how, c)?,
+            o: o?,
             feed_forward_norms: LayerNorms::load(i, family.feed_forward_norms, source, c)?,
-            gate_up: source.projection(i, &c.with_outputs(family.gate_up), c.hidden, how, c)?,
-            down: source.projection(i, &[(LayerTensor::Down, c.hidden)], c.feed_forward, how, c)?,
+            gate_up: gate_up?,
+            down: down?,
         })
     }
 }
@@ -198,6 +203,27 @@ impl Transformer {
         }
         let head = FusedLinear::single(head);
         Ok(Transformer { config, embedding, blocks, final_norm, head, tables, kv: options.kv })
+    }
+
+    /// Returns the same model with an adapter. Both share their weights.
+    pub fn with_adapter(&self, adapter: &Adapter) -> Result<Self> {
+        let adapted =
+            |(block, [qkv, o, gate_up, down]): (&TransformerLayer, LayerAdapters)| TransformerLayer {
+                qkv: block.qkv.with_adapter(qkv),
+                o: block.o.with_adapter(o),
+                gate_up: block.gate_up.with_adapter(gate_up),
+                down: block.down.with_adapter(down),
+                ..block.clone()
+            };
+        Ok(Transformer {
+            config: self.config.clone(),
+            embedding: self.embedding.clone(),
+            blocks: self.blocks.iter().zip(adapter.layers(&self.config)?).map(adapted).collect(),
+            final_norm: self.final_norm.clone(),
+            head: self.head.clone(),
+            tables: self.tables.clone(),
+            kv: self.kv,
+        })
     }
 
     /// Returns the bytes of the weight matrices.

@@ -21,7 +21,9 @@ use super::config::{ModelConfig, bad};
 use super::gguf::file::Gguf;
 use super::kernels::{
     Dense, Iq4Nl, Iq4Xs, Matrix, Out, Packed, Q2K, Q3K, Q4_0, Q4_1, Q4K, Q5_0, Q5_1, Q5K, Q6K, Q8_0, Rows,
+    multiply_all,
 };
+use super::low_rank::LowRank;
 use super::precision::{widened, with_precision};
 use super::safetensors::Safetensors;
 use super::tensor_names::{LayerTensor, TensorId, gguf_name, safetensors_name};
@@ -75,6 +77,8 @@ pub(crate) struct FusedLinear {
     inputs: usize,
     /// Added to each row, if not empty.
     bias: Vec<f32>,
+    /// Added to each row.
+    adapter: Option<Arc<LowRank>>,
 }
 
 impl FusedLinear {
@@ -85,26 +89,30 @@ impl FusedLinear {
         if rows == 0 {
             return;
         }
-        let mut at = 0;
-        for part in &self.parts {
-            let to = Out { data: &mut out[at..], stride: self.outputs };
-            part.multiply(&Rows::new(x, rows, self.inputs), to);
-            at += part.outputs();
-        }
+        let x = Rows::new(x, rows, self.inputs);
+        multiply_all(&self.parts, &x, Out { data: out, stride: self.outputs });
         if !self.bias.is_empty() {
             for row in out.chunks_exact_mut(self.outputs) {
                 row.iter_mut().zip(&self.bias).for_each(|(v, b)| *v += b);
             }
         }
+        if let Some(adapter) = &self.adapter {
+            adapter.add(&x, out, self.outputs);
+        }
     }
 
-    /// Computes some elements of one output row of a single matrix without a bias. The bits are
-    /// those of [`forward`](Self::forward) over that row alone.
+    /// Returns the same matrices with an adapter beside them.
+    pub fn with_adapter(&self, adapter: Option<Arc<LowRank>>) -> Self {
+        FusedLinear { adapter, ..self.clone() }
+    }
+
+    /// Computes some elements of one output row of a single matrix without bias and adapter. The bits
+    /// are those of [`forward`](Self::forward) over that row alone.
     ///
     /// # Panics
-    /// If it is not a single matrix without a bias.
+    /// If it is not a single matrix without these.
     pub fn forward_columns(&self, x: &[f32], outputs: &[u32], out: &mut [f32]) {
-        let [matrix] = &self.parts[..] else { unreachable!("a single matrix") };
+        let ([matrix], None) = (&self.parts[..], &self.adapter) else { unreachable!("a single matrix") };
         matrix.multiply_columns(x, outputs, out);
     }
 
@@ -114,11 +122,13 @@ impl FusedLinear {
             inputs: matrix.inputs(),
             parts: vec![matrix],
             bias: Vec::new(),
+            adapter: None,
         }
     }
 
     pub fn bytes(&self) -> usize {
-        self.parts.iter().map(|part| part.bytes()).sum()
+        let adapter = self.adapter.as_ref().map_or(0, |adapter| adapter.bytes());
+        adapter + self.parts.iter().map(|part| part.bytes()).sum::<usize>()
     }
 }
 
@@ -152,23 +162,46 @@ impl TensorSource<'_> {
     /// # Errors
     /// Returns an error if the tensor is missing or has another shape.
     pub fn raw(&self, slot: TensorId, shape: &[usize]) -> Result<RawTensor<'_>> {
-        let name = self.name(slot);
+        self.read(&self.name(slot), shape)
+    }
+
+    /// Returns the tensor with this name as stored.
+    ///
+    /// # Errors
+    /// Returns an error if the tensor is missing or has another shape.
+    pub fn read(&self, name: &str, shape: &[usize]) -> Result<RawTensor<'_>> {
         let (dtype, bytes) = match self {
-            TensorSource::Safetensors(s) => s.tensor(&name, shape)?,
+            TensorSource::Safetensors(s) => s.tensor(name, shape)?,
             TensorSource::Gguf(g) => {
-                let info = g.info(&name).ok_or_else(|| bad(format!("the tensor `{name}` is missing")))?;
+                let info = g.info(name).ok_or_else(|| bad(format!("the tensor `{name}` is missing")))?;
                 if info.shape != shape {
                     return Err(bad(format!(
                         "tensor `{name}` has shape {:?}, the metadata ask for {shape:?}",
                         info.shape
                     )));
                 }
-                (info.dtype, g.read(&name)?)
+                (info.dtype, g.read(name)?)
             }
         };
         let inputs = shape.last().copied().unwrap_or(1);
         let outputs = shape[..shape.len().saturating_sub(1)].iter().product();
         Ok(RawTensor { dtype, bytes: bytes.into(), outputs, inputs })
+    }
+
+    /// Returns the names of all tensors.
+    pub fn tensors(&self) -> Box<dyn Iterator<Item = &str> + '_> {
+        match self {
+            TensorSource::Safetensors(s) => Box::new(s.names()),
+            TensorSource::Gguf(g) => Box::new(g.names()),
+        }
+    }
+
+    /// Returns the shape of a tensor, if it exists.
+    pub fn shape(&self, name: &str) -> Option<&[usize]> {
+        match self {
+            TensorSource::Safetensors(s) => s.shape(name),
+            TensorSource::Gguf(g) => g.info(name).map(|info| &info.shape[..]),
+        }
     }
 
     /// Gives the memory of a tensor's bytes back.
@@ -257,7 +290,7 @@ impl TensorSource<'_> {
             parts.push(matrix(same[0].1.dtype, &rows, inputs));
         }
         wanted.iter().for_each(|(part, _)| self.release(TensorId::Layer(layer, *part)));
-        Ok(FusedLinear { parts, outputs: wanted.iter().map(|(_, n)| n).sum(), inputs, bias })
+        Ok(FusedLinear { parts, outputs: wanted.iter().map(|(_, n)| n).sum(), inputs, bias, adapter: None })
     }
 
     /// Returns the row in the file of a matrix's output `row`.

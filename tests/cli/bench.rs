@@ -14,7 +14,7 @@ schema = '{"properties": {"total": {"type": "number"}, "paid": {"type": "boolean
 
 [[scenario]]
 name = "free"
-prompt = "Total: 12.50 EUR"
+prompt = "Once upon a time"
 max-tokens = 6
 "#;
 

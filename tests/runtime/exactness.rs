@@ -14,7 +14,7 @@ use crate::kit::schemas::SCHEMAS;
 const TEXT: &str = "Invoice INV-20417 from Bright Glacier Consulting, issued 14 March 2024. \
     We ask for 1,840.00 EUR. Items: lamp, \"blue\" table, 3 chairs.";
 
-fn requests() -> Vec<Box<dyn Fn() -> Request>> {
+pub fn requests() -> Vec<Box<dyn Fn() -> Request>> {
     let mut requests: Vec<Box<dyn Fn() -> Request>> = Vec::new();
     for schema in SCHEMAS {
         requests.push(Box::new(move || extract::embedded::request(schema, TEXT).unwrap().max_tokens(120)));
@@ -33,7 +33,7 @@ fn requests() -> Vec<Box<dyn Fn() -> Request>> {
     requests
 }
 
-fn samplings() -> Vec<SamplingParams> {
+pub fn samplings() -> Vec<SamplingParams> {
     let base = SamplingParams::default();
     let mut all = vec![base.clone()];
     for seed in 0..3 {
@@ -51,7 +51,7 @@ fn samplings() -> Vec<SamplingParams> {
     all
 }
 
-fn check(exact: &Output, off: &Output, what: &str) {
+pub fn check(exact: &Output, off: &Output, what: &str) {
     assert_eq!(exact.tokens, off.tokens, "{what}: {:?} against {:?}", exact.text, off.text);
     assert_eq!(exact.finish, off.finish, "{what}");
     let stats = &exact.stats;

@@ -6,6 +6,7 @@
 #![cfg(feature = "embedded")]
 
 mod accepted_tokens;
+mod adapters;
 mod batch;
 mod batch_faults;
 mod beam_and_best_of;

@@ -30,7 +30,7 @@ fn pair(config: &Value, seed: u64) -> [Model; 2] {
 }
 
 /// The families and their switches.
-fn families() -> Vec<Value> {
+pub fn families() -> Vec<Value> {
     let llama: Shape = [97, 64, 96, 3, 8, 2, 8];
     let wide: Shape = [50, 64, 96, 2, 4, 4, 16];
     let own_head: Shape = [64, 48, 80, 2, 4, 2, 20];

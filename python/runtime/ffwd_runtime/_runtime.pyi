@@ -47,6 +47,8 @@ class Engine:
         cls,
         *,
         model: str | os.PathLike[str] | None = None,
+        adapter: str | None = None,
+        adapter_folder: str | os.PathLike[str] | None = None,
         draft: str | os.PathLike[str] | None = None,
         without_draft: bool = False,
         precision: str = "stored",

@@ -7,9 +7,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use _ffwd::constraint::Constraint;
 use ffwd::chat::{ChatOptions, ChatTemplate, Message};
 use ffwd::decode::Request;
-use ffwd::error::{Error, ErrorKind, Place};
+use ffwd::error::{Error, ErrorKind};
 use ffwd::model::LoadOptions;
-use ffwd::model::hub::{FetchOptions, ModelName, fetch};
 use ffwd::{Prompt, TokenId, Whitespace};
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
@@ -39,12 +38,14 @@ pub enum PromptArgument {
 #[pymethods]
 impl Engine {
     #[new]
-    #[pyo3(signature = (*, model=None, draft=None, without_draft=false, precision="stored", kv="f32",
-        max_context=None, chat_template=None, markers=Vec::new()))]
+    #[pyo3(signature = (*, model=None, adapter=None, adapter_folder=None, draft=None, without_draft=false,
+        precision="stored", kv="f32", max_context=None, chat_template=None, markers=Vec::new()))]
     #[expect(clippy::too_many_arguments, reason = "they are keywords in Python")]
     fn new(
         py: Python<'_>,
         model: Option<PathBuf>,
+        adapter: Option<String>,
+        adapter_folder: Option<PathBuf>,
         draft: Option<PathBuf>,
         without_draft: bool,
         precision: &str,
@@ -61,14 +62,20 @@ impl Engine {
         let load = move || -> ffwd::Result<ffwd::Engine> {
             let mut builder = ffwd::Engine::builder().options(options).markers(markers);
             if let Some(model) = model {
-                builder = builder.model(locate(model)?);
+                builder = builder.model(model);
+            }
+            if let Some(adapter) = adapter {
+                builder = builder.adapter(adapter);
+            }
+            if let Some(folder) = adapter_folder {
+                builder = builder.adapter_folder(folder);
             }
             if let Some(template) = chat_template {
                 builder = builder.chat_template(ChatTemplate::new(&template)?);
             }
             builder = match draft {
                 _ if without_draft => builder.without_draft_model(),
-                Some(draft) => builder.draft_model(locate(draft)?),
+                Some(draft) => builder.draft_model(draft),
                 None => builder,
             };
             builder.build()
@@ -183,19 +190,6 @@ pub fn check_process() -> PyResult<()> {
              after the fork, or start processes with multiprocessing's method \"spawn\"",
         )),
         _ => Ok(()),
-    }
-}
-
-/// Returns a local path, or that of a model of the hub.
-fn locate(model: PathBuf) -> ffwd::Result<PathBuf> {
-    if model.exists() {
-        return Ok(model);
-    }
-    match model.to_str().filter(|name| ModelName::looks_like(name)) {
-        Some(name) => fetch(&name.parse()?, &FetchOptions::default()),
-        None => Err(Error::new(ErrorKind::Io, "no such file or folder")
-            .at(Place::File(model))
-            .hint("name a folder, a GGUF file, or a repository as OWNER/NAME or OWNER/NAME:FILE.gguf")),
     }
 }
 

@@ -38,8 +38,12 @@ impl About {
             (Some(_), Some(draft)) => name(draft),
             (Some(_), None) => "embedded".to_owned(),
         };
+        let model = models.name().map_or_else(|| "embedded".to_owned(), name);
         About {
-            model: models.name().map_or_else(|| "embedded".to_owned(), name),
+            model: match models.adapter() {
+                Some(adapter) => format!("{model} with {}", name(adapter)),
+                None => model,
+            },
             draft_model: draft,
             precision: models.precision(),
             weight_bytes: engine.target().weight_bytes(),

@@ -38,6 +38,7 @@ use crate::decode::{Engine, Event, Finish, Output, Request, Stats};
 use crate::error::{Error, ErrorKind, Place, Result};
 use crate::extract::schema::{ExtractionSchema, SchemaOptions};
 use crate::extract::{self, Example, Extractor, MergedRecord};
+use crate::model::named::NamedModel;
 
 const EXAMPLES: [(&str, &str); 7] = [
     ("Extract one record", "ffwd extract invoice.txt --schema invoice.schema.json"),
@@ -193,6 +194,9 @@ struct PromptArgs {
     example: Vec<PathBuf>,
 }
 
+/// Share of a text's tokens that an adapter has not seen, above which there is a note.
+const UNFAMILIAR: f64 = 0.5;
+
 /// Output of the model for one text.
 struct Outcome {
     /// The record, or the part of it that was generated.
@@ -251,6 +255,9 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
     let job = Job { args, engine: &engine, extractor: &extractor };
     if many {
         return pile::extract_all(&job, documents, &pile::Fixed { schema: &text, documents: &references });
+    }
+    if let Some(advice) = job.advice() {
+        eprintln!("{advice}");
     }
     let Some(document) = documents.next() else { return Ok(ExitCode::SUCCESS) };
     let outcome = extract_document(&job, &document, true)?;
@@ -340,6 +347,29 @@ struct Job<'a> {
     extractor: &'a Extractor,
 }
 
+impl Job<'_> {
+    /// Returns where better records come from, if the model is the embedded one or lacks its adapter.
+    fn advice(&self) -> Option<&'static str> {
+        if self.args.models.name().is_none() {
+            return Some("note: the embedded model is small; --model small or medium gets more fields right");
+        }
+        let lacks = self.engine.adapter().is_none()
+            && NamedModel::of_base(self.engine.target().config(), self.engine.vocabulary()).is_some();
+        lacks.then_some("note: there is an adapter for this model; --adapter extract gets more fields right")
+    }
+
+    /// Returns a note if the adapter's training has not seen most tokens of a text.
+    fn unfamiliar(&self, text: &str) -> Result<Option<String>> {
+        let Some(adapter) = self.engine.adapter() else { return Ok(None) };
+        let share = adapter.untrained_share(&self.engine.vocabulary().encode(text)?);
+        Ok(share.filter(|share| *share > UNFAMILIAR).map(|_| {
+            "the adapter has seen few of this text's tokens, as of another language or script; compare with \
+             the model without it"
+                .to_owned()
+        }))
+    }
+}
+
 /// Builds the request for one text.
 fn request(job: &Job, document: &Document, first: bool) -> Result<Request> {
     let Job { args, extractor, .. } = *job;
@@ -385,6 +415,9 @@ fn outcome_of(job: &Job, document: &Document, output: Result<Output>) -> Result<
     if output.finish == Finish::Closed {
         let limit = job.args.decode.max_tokens();
         notes.push(format!("closed before the limit of {limit} tokens; the last values are not the model's"));
+    }
+    if let Ok(text) = &document.text {
+        notes.extend(job.unfamiliar(text).map_err(in_file)?);
     }
     let again = || request(job, document, false);
     let grounding = job.args.grounding.members(job.engine, &output, document, again).map_err(in_file)?;

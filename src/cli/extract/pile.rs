@@ -29,6 +29,8 @@ use crate::cli::{output, schema_refs};
 use crate::decode::{Handle, Scheduler, SchedulerOptions, Stats};
 use crate::error::{Error, ErrorKind, Place, Result};
 use crate::extract::Chunk;
+#[cfg(feature = "embedded")]
+use crate::model::embedded::{DRAFT_GGUF, TARGET_GGUF, TOKENIZER_JSON};
 
 /// What the records of all texts depend on, beside the options.
 pub(super) struct Fixed<'a> {
@@ -88,6 +90,9 @@ pub(super) fn extract_all(job: &Job, documents: DocumentReader, fixed: &Fixed) -
         stats: Vec::new(),
         done: Vec::new(),
     };
+    if let Some(advice) = job.advice() {
+        pile.progress.message(advice);
+    }
     let stopped = pile.run(documents, &interrupts)?;
     pile.progress.clear();
     let Pile { journal, report, progress, stats, .. } = pile;
@@ -318,7 +323,7 @@ fn add(digest: &mut Sha256, part: &[u8]) {
 }
 
 /// Returns the digest of all that determines the records but the texts. A model counts by its name
-/// and the size of its file.
+/// and the size of its file, the embedded one and an adapter by their content.
 fn digest_of(job: &Job, fixed: &Fixed) -> Result<Sha256> {
     let args = job.args;
     let mut digest = Sha256::new();
@@ -338,8 +343,18 @@ fn digest_of(job: &Job, fixed: &Fixed) -> Result<Sha256> {
         add(&mut digest, format!("{:?}", args.chunks).as_bytes());
     }
     add(&mut digest, options.as_bytes());
-    let size = models.name().and_then(|name| std::fs::metadata(name).ok()).map_or(0, |file| file.len());
-    add(&mut digest, &size.to_le_bytes());
+    let size = |path| std::fs::metadata(path).map_or(0, |file| file.len());
+    add(&mut digest, &job.engine.path().map_or(0, size).to_le_bytes());
+    #[cfg(feature = "embedded")]
+    if job.engine.path().is_none() {
+        [TARGET_GGUF, DRAFT_GGUF, TOKENIZER_JSON].iter().for_each(|file| add(&mut digest, file));
+    }
+    if let Some(adapter) = job.engine.adapter() {
+        for file in adapter.files() {
+            add(&mut digest, &std::fs::read(file).map_err(|e| Error::io(file, &e))?);
+        }
+        add(&mut digest, &adapter.scale().to_le_bytes());
+    }
     // The template, the instructions and the examples are around any text.
     add(&mut digest, job.extractor.prompt("x")?.to_text().as_bytes());
     Ok(digest)

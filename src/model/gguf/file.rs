@@ -291,6 +291,11 @@ impl<'a> Gguf<'a> {
         self.tensors.keys().map(String::as_str)
     }
 
+    /// Returns true if the metadata have this key.
+    pub fn has(&self, key: &str) -> bool {
+        self.metadata.contains_key(key)
+    }
+
     /// Returns a text of the metadata.
     pub fn text(&self, key: &str) -> Option<&str> {
         match self.metadata.get(key) {

@@ -1,5 +1,7 @@
 //! A weight matrix in memory, whatever the format of its numbers.
 
+use std::sync::Arc;
+
 use super::{Out, Rows};
 
 /// A matrix of weights: a row for each output, as wide as the input.
@@ -19,4 +21,14 @@ pub(crate) trait Matrix: Send + Sync {
     fn row(&self, output: usize, out: &mut [f32]);
     /// Returns the bytes of memory that the weights take.
     fn bytes(&self) -> usize;
+}
+
+/// Computes the products of the same rows with several matrices, whose outputs lie next to each
+/// other.
+pub(crate) fn multiply_all(parts: &[Arc<dyn Matrix>], x: &Rows, out: Out<'_>) {
+    let mut at = 0;
+    for part in parts {
+        part.multiply(x, Out { data: &mut out.data[at..], stride: out.stride });
+        at += part.outputs();
+    }
 }

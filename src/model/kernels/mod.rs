@@ -26,6 +26,7 @@ mod activation;
 mod argmax;
 mod attention;
 mod dense;
+mod expansion;
 mod f32_matmul;
 mod formats;
 mod int8_matmul;
@@ -42,9 +43,10 @@ pub(crate) use activation::gated;
 pub(crate) use argmax::{COMPARED_AT_ONCE, next_group_above};
 pub(crate) use attention::{Attention, KEY_BLOCK, KvElement};
 pub(crate) use dense::Dense;
+pub(crate) use expansion::Expansion;
 pub(crate) use f32_matmul::{Out, Rows};
 pub(crate) use formats::{Iq4Nl, Iq4Xs, Q2K, Q3K, Q4_0, Q4_1, Q4K, Q5_0, Q5_1, Q5K, Q6K, Q8_0};
-pub(crate) use matrix::Matrix;
+pub(crate) use matrix::{Matrix, multiply_all};
 pub(crate) use packed::Packed;
 
 /// Number of multiply-adds below which handing work to other threads costs more than it saves.
@@ -92,6 +94,30 @@ impl Target {
         debug_assert!(at + LANES16 <= self.len);
         // SAFETY: as for `put`, and by the caller's promise.
         unsafe { values.store(self.start.add(at)) }
+    }
+
+    /// Reads up to [`LANES16`] columns, at most `n`, from `column` on.
+    ///
+    /// # Safety
+    /// As for all of [`Simd16`].
+    #[inline(always)]
+    unsafe fn get_part<V: Simd16>(&self, row: usize, column: usize, n: usize) -> V {
+        let at = row * self.stride + column;
+        debug_assert!(at + n.min(LANES16) <= self.len);
+        // SAFETY: as for `put`, and by the caller's promise.
+        unsafe { V::load_part(self.start.add(at), n, 0.0) }
+    }
+
+    /// Writes up to [`LANES16`] columns, at most `n`, from `column` on.
+    ///
+    /// # Safety
+    /// As for all of [`Simd16`].
+    #[inline(always)]
+    unsafe fn put_part<V: Simd16>(&self, row: usize, column: usize, n: usize, values: V) {
+        let at = row * self.stride + column;
+        debug_assert!(at + n.min(LANES16) <= self.len);
+        // SAFETY: as for `put`, and by the caller's promise.
+        unsafe { values.store_part(self.start.add(at), n) }
     }
 }
 

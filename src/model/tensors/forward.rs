@@ -36,12 +36,14 @@ use crate::model::rope::RotaryTable;
 const CHUNK: usize = 256;
 
 /// The norms around the attention or the feed-forward.
+#[derive(Clone)]
 pub(super) struct LayerNorms {
     pub before: Option<Tensor>,
     pub after: Option<Tensor>,
 }
 
 /// The weights of a layer. Vectors are F32.
+#[derive(Clone)]
 pub(super) struct Layer {
     pub attention_norms: LayerNorms,
     pub qkv: Linear,
@@ -56,6 +58,7 @@ pub(super) struct Layer {
 }
 
 /// The weights on a device, ready to run.
+#[derive(Clone)]
 pub(in crate::model) struct TensorTransformer {
     pub config: ModelConfig,
     pub(super) shape: KvShape,

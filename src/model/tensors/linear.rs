@@ -63,10 +63,13 @@ impl Weight {
 
 /// Several matrices with the same input, whose outputs lie next to each other. Matrices of the same
 /// type are one.
+#[derive(Clone)]
 pub(super) struct Linear {
     pub parts: Vec<Weight>,
     /// Added to each row, in F32.
     pub bias: Option<Tensor>,
+    /// An adapter in F32, `[input][rank]` and `[rank][output]`.
+    pub adapter: Option<[Tensor; 2]>,
 }
 
 impl Linear {
@@ -77,14 +80,19 @@ impl Linear {
             [one] => one.clone(),
             several => Tensor::cat(several, 1)?,
         };
-        match &self.bias {
-            Some(bias) => y.broadcast_add(bias),
+        let y = match &self.bias {
+            Some(bias) => y.broadcast_add(bias)?,
+            None => y,
+        };
+        match &self.adapter {
+            Some([a, b]) => y + x.contiguous()?.matmul(a)?.matmul(b)?,
             None => Ok(y),
         }
     }
 
     /// Returns the bytes of the matrices.
     pub fn bytes(&self) -> usize {
-        self.parts.iter().map(Weight::bytes).sum()
+        let adapter = self.adapter.iter().flatten().map(|t| t.elem_count() * size_of::<f32>());
+        adapter.chain(self.parts.iter().map(Weight::bytes)).sum()
     }
 }

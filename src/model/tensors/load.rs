@@ -14,6 +14,7 @@ use super::failed;
 use super::forward::{Layer, LayerNorms, TensorTransformer};
 use super::linear::{Linear, Weight};
 use crate::error::Result;
+use crate::model::adapter::Adapter;
 use crate::model::config::{ModelConfig, bad};
 use crate::model::family::Norms;
 use crate::model::layer_patterns::LayerRotary;
@@ -67,14 +68,40 @@ impl TensorTransformer {
     }
 }
 
+impl TensorTransformer {
+    /// Returns the same model with an adapter. Both share their weights.
+    pub fn with_adapter(&self, adapter: &Adapter) -> Result<Self> {
+        let inputs = self
+            .config
+            .projections()
+            .map(|(parts, inputs)| (parts.iter().map(|(_, outputs)| outputs).sum::<usize>(), inputs));
+        let mut layers = self.layers.clone();
+        for (layer, adapters) in layers.iter_mut().zip(adapter.layers(&self.config)?) {
+            let linears = [&mut layer.qkv, &mut layer.o, &mut layer.gate_up, &mut layer.down];
+            for ((linear, adapter), (outputs, inputs)) in linears.into_iter().zip(adapters).zip(inputs) {
+                let Some(adapter) = adapter else { continue };
+                let tensor = |numbers: Vec<f32>, width: usize| {
+                    let shape = (numbers.len() / width, width);
+                    Tensor::from_vec(numbers, shape, &self.shape.device).map_err(failed)
+                };
+                let (a, b) = adapter.widened(outputs);
+                linear.adapter = Some([tensor(a, inputs)?.t().map_err(failed)?, tensor(b, outputs)?]);
+            }
+        }
+        Ok(TensorTransformer { layers, ..self.clone() })
+    }
+}
+
 impl Loader<'_> {
     fn layer(&self, i: usize) -> Result<Layer> {
         let (c, family) = (self.config, self.config.architecture.family());
+        let projection = |(parts, inputs): (Vec<_>, usize)| self.projection(i, &parts, inputs);
+        let [qkv, o, gate_up, down] = c.projections().map(projection);
         let [q_norm, k_norm] = c.qk_norm_widths();
         let id = |part| TensorId::Layer(i, part);
         Ok(Layer {
             attention_norms: self.norms(i, family.attention_norms)?,
-            qkv: self.projection(i, &c.with_outputs(family.qkv), c.hidden)?,
+            qkv: qkv?,
             qk_norm: match c.qk_norm {
                 true => Some([
                     self.norm(id(LayerTensor::QNorm), q_norm)?,
@@ -87,10 +114,10 @@ impl Loader<'_> {
                 LayerRotary::Global => Some(0),
                 LayerRotary::Local => Some(1),
             },
-            o: self.projection(i, &[(LayerTensor::O, c.hidden)], c.q_dim())?,
+            o: o?,
             feed_forward_norms: self.norms(i, family.feed_forward_norms)?,
-            gate_up: self.projection(i, &c.with_outputs(family.gate_up), c.hidden)?,
-            down: self.projection(i, &[(LayerTensor::Down, c.hidden)], c.feed_forward)?,
+            gate_up: gate_up?,
+            down: down?,
         })
     }
 
@@ -150,7 +177,7 @@ impl Loader<'_> {
             0 => None,
             n => Some(Tensor::from_vec(bias, n, &self.device).map_err(failed)?),
         };
-        Ok(Linear { parts, bias })
+        Ok(Linear { parts, bias, adapter: None })
     }
 }
 

@@ -10,7 +10,7 @@ use ffwd::model::{Architecture, ModelConfig, RopeScaling};
 
 /// Puts the two halves of each head's rows in turns, as GGUF files of the `llama` architecture have
 /// them.
-fn interleave(t: &Tensor, head_dim: usize) -> Tensor {
+pub fn interleave(t: &Tensor, head_dim: usize) -> Tensor {
     let rows = t.dim(0).unwrap();
     let order: Vec<u32> = (0..rows)
         .map(|r| {
