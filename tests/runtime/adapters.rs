@@ -212,7 +212,8 @@ fn every_family_equals_its_merged_weights() {
         for device in [None, Some(ModelDevice::Cpu)] {
             let plain = Model::from_dir(base.path(), &f32_options(device)).unwrap();
             let before = all(&plain, &tokens);
-            assert!(difference(&before, &wanted) > 0.1, "the adapter changes the logits");
+            let change = difference(&before, &wanted);
+            assert!(change > 50.0 * TOLERANCE, "{config}: the adapter changes the logits by {change}");
             let adapted = plain.with_adapter(&adapter).unwrap();
             let got = all(&adapted, &tokens);
             let off = difference(&got, &wanted);
@@ -266,8 +267,9 @@ fn gguf_files_equal_the_same_adapter_of_peft() {
     }
 }
 
-/// Every weight format with the same adapter; the reference widens the weights. Activations in 8 bits
-/// are off by hundredths of their size; a wrong scale or order changes all of what the adapter adds.
+/// Every weight format with the same adapter; the reference widens the weights. Logits are off by
+/// hundredths of their size, since activations have 8 bits; a wrong scale or order of the adapter is off
+/// by as much as it changes.
 #[test]
 fn every_weight_format_takes_an_adapter() {
     for (kind, name, ..) in FORMATS {
@@ -282,7 +284,7 @@ fn every_weight_format_takes_an_adapter() {
         let tokens = tokens(20, 64, 1);
         let (want, got) = (all(&wide.with_adapter(&adapter).unwrap(), &tokens), all(&adapted, &tokens));
         let (off, change) = (difference(&got, &want), difference(&got, &all(&stored, &tokens)));
-        assert!(change > 1.0 && off <= 0.1 * change, "{name}: off by {off}, changed by {change}");
+        assert!(4.0 * off < change, "{name}: off by {off}, changed by {change}");
         let mut cache = adapted.new_cache().unwrap();
         for (row, token) in tokens.iter().enumerate() {
             assert!(

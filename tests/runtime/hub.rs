@@ -18,7 +18,7 @@ const OTHER: &str = "89abcdef0123456789abcdef0123456789abcdef";
 const CONFIG: &[u8] = include_bytes!("../../assets/shakespeare-char-1m/config.json");
 const WEIGHTS: &[u8] = include_bytes!("../../assets/shakespeare-char-1m/model.safetensors");
 /// The digest of [`DRAFT_GGUF`], as a hub would name it.
-const DRAFT_SHA256: &str = "d5d9eaa77f4651606f2227f495cef720ce4dfbb1156463584276d929b7775250";
+const DRAFT_SHA256: &str = "dd5dec4848bf8c851d65a72d44f8715b35f7ea005cbff54dc5713b7f31faf693";
 
 fn name(text: &str) -> ModelName {
     text.parse().unwrap()

@@ -16,7 +16,7 @@ const SHORT: &str = r#"{"type":"object","properties":{"summary":{"type":"string"
 /// Those of the origins, and some in which tokens are taken back.
 fn traced() -> Vec<Request> {
     let mut all = requests();
-    for seed in 0..6 {
+    for seed in 0..40 {
         let request = extract::embedded::request(SHORT, TEXT).unwrap().end_at_words(true).max_tokens(60);
         all.push(request.temperature(1.5).seed(seed).without_gate());
     }

@@ -255,6 +255,8 @@ fn all_modes_cut_alike() {
 
 #[test]
 fn a_batch_ends_values_as_each_request_alone() {
+    /// Enough that some are taken back.
+    const COUNT: usize = 60;
     let engine = Arc::new(engine());
     let texts = texts();
     let request = |i: usize| {
@@ -273,11 +275,11 @@ fn a_batch_ends_values_as_each_request_alone() {
             _ => limited(&engine, 20 + i, &texts[i % texts.len()], sampling),
         }
     };
-    let alone: Vec<Output> = (0..24).map(|i| engine.generate(&request(i)).unwrap()).collect();
+    let alone: Vec<Output> = (0..COUNT).map(|i| engine.generate(&request(i)).unwrap()).collect();
     assert!(alone.iter().any(|output| output.stats.taken_back > 0));
     assert!(alone.iter().any(|output| !output.stats.guarded.is_empty()));
     let scheduler = Scheduler::new(engine.clone(), SchedulerOptions::with_batch(8)).unwrap();
-    let handles: Vec<_> = (0..24).map(|i| scheduler.submit(request(i)).unwrap()).collect();
+    let handles: Vec<_> = (0..COUNT).map(|i| scheduler.submit(request(i)).unwrap()).collect();
     for (i, handle) in handles.into_iter().enumerate() {
         same(&handle.wait().unwrap(), &alone[i], &format!("request {i}"));
     }

@@ -147,6 +147,8 @@ impl OutputWatch {
             Runaway::Nesting { .. } => {
                 retain(row, vocab, |bytes| matches!(bytes.first(), Some(b']' | b'}')))
                     || retain(row, vocab, |bytes| !self.reaches(bytes, |_, step| step == ScanStep::Opens))
+                    // Where one must open, it may close behind its bracket, but not in the name behind that.
+                    || retain(row, vocab, |bytes| matches!(bytes.last(), Some(b'[' | b'{' | b']' | b'}')))
             }
         };
         changed.then(|| self.pointer(found.start()))
