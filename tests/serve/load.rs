@@ -115,7 +115,7 @@ fn each(requests: usize, ask: impl Fn(usize) + Sync) {
 #[test]
 fn nothing_is_lost_under_load() {
     let (requests, asked) = requests();
-    let server = Program::serve();
+    let server = Program::serve(&[]);
     let address = server.address;
     let (times, memory) = (Mutex::new(Vec::new()), Mutex::new(Vec::new()));
     let start = Instant::now();
@@ -151,7 +151,7 @@ fn nothing_is_lost_under_load() {
 #[cfg(unix)]
 fn what_was_sent_before_sigterm_is_answered() {
     let (requests, asked) = requests();
-    let server = Program::serve();
+    let server = Program::serve(&[]);
     let address = server.address;
     let signalled = OnceLock::new();
     let (answered, refused) = (AtomicUsize::new(0), AtomicUsize::new(0));

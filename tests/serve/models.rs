@@ -7,7 +7,10 @@ use ffwd::serve::{BoundServer, ModelSource, ServeOptions};
 use ffwd::{Engine, Error, ErrorKind};
 use serde_json::json;
 
+use ffwd_testkit::adapter_file;
+
 use crate::client::{chat, embedded, get};
+use crate::program::Program;
 
 #[test]
 fn a_model_is_loaded_once_and_when_asked_for() {
@@ -46,4 +49,23 @@ fn a_model_is_loaded_once_and_when_asked_for() {
     let names = get(address, "/v1/models").json();
     let names: Vec<_> = names["data"].as_array().unwrap().iter().map(|model| model["id"].clone()).collect();
     assert_eq!(names, ["first", "second", "broken"]);
+}
+
+/// A base and its adapted copy, from one file: other answers, each with its own cached prompt.
+#[test]
+fn a_base_with_an_adapter_is_a_model_of_its_own() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    std::fs::write(path("base.gguf"), ffwd::model::embedded::TARGET_GGUF).unwrap();
+    std::fs::write(path("tokenizer.json"), ffwd::model::embedded::TOKENIZER_JSON).unwrap();
+    adapter_file::write(&dir.path().join("tuned"), 0.05);
+    let (base, tuned) = (path("base.gguf"), format!("tuned={}+{}", path("base.gguf"), path("tuned")));
+    let server = Program::serve(&["--model", &base, "--model", &tuned]);
+    let ask = |model: &str| {
+        let request = json!({"model": model, "guided_regex": "[a-z ]{30}"});
+        chat(server.address, request).json()["choices"][0]["message"]["content"].clone()
+    };
+    let answers = [ask("base"), ask("tuned"), ask("base"), ask("tuned")];
+    assert!(answers[0].as_str().is_some_and(|text| text.len() == 30), "{answers:?}");
+    assert!(answers[0] != answers[1] && answers[0] == answers[2] && answers[1] == answers[3], "{answers:?}");
 }

@@ -12,9 +12,9 @@ pub struct Program {
 
 impl Program {
     /// Starts the program and waits until it listens.
-    pub fn serve() -> Self {
+    pub fn serve(more: &[&str]) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_ffwd"));
-        command.args(["serve", "--port", "0"]).stderr(Stdio::piped());
+        command.args(["serve", "--port", "0"]).args(more).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
         let address = lines.by_ref().find_map(|line| {

@@ -4,6 +4,7 @@
 //! - [`vocab`]: the one test vocabulary, small and hostile.
 //! - [`oracle`]: the slow reference for masks, by derivatives; [`shapes`] draws constraints for it.
 //! - [`gguf_file`]: model files with random weights of any block format.
+//! - [`adapter_file`]: an adapter of the embedded model.
 //! - [`data`]: readers of the benchmark files; [`remotes`] has the documents that suites refer to.
 //! - [`env`]: the environment variables of tests and benchmarks.
 //! - [`child`]: tests that need a process of their own.
@@ -12,6 +13,7 @@
 // The kit documents its modules; most items are plain test code.
 #![allow(missing_docs)]
 
+pub mod adapter_file;
 pub mod child;
 pub mod data;
 pub mod env;
