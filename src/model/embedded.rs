@@ -21,7 +21,7 @@ use crate::error::Result;
 use crate::vocab::{TokenId, Vocabulary};
 
 /// The tokenizer that [`Model::embedded_target`] and [`Model::embedded_draft`] share.
-pub const TOKENIZER_JSON: &[u8] = include_bytes!("../../assets/extract-5m/tokenizer.json");
+pub static TOKENIZER_JSON: &[u8] = include_bytes!("../../assets/extract-5m/tokenizer.json");
 /// Number of tokens of that tokenizer.
 pub(crate) const VOCABULARY_SIZE: usize = 4_096;
 /// Token at the beginning of a turn of a conversation.
@@ -30,15 +30,15 @@ pub const START_OF_TURN: TokenId = 1;
 pub const END_OF_TURN: TokenId = 2;
 /// The tokenizer of [`Model::embedded_shakespeare`]: one token per character, without end of
 /// sequence.
-pub const SHAKESPEARE_TOKENIZER_JSON: &[u8] =
+pub static SHAKESPEARE_TOKENIZER_JSON: &[u8] =
     include_bytes!("../../assets/shakespeare-char-1m/tokenizer.json");
 
 /// The weights of the extraction model, a GGUF file.
-pub const TARGET_GGUF: &[u8] = include_bytes!("../../assets/extract-5m/model-q8_0.gguf");
+pub static TARGET_GGUF: &[u8] = include_bytes!("../../assets/extract-5m/model-q8_0.gguf");
 /// The weights of its draft model, a GGUF file.
-pub const DRAFT_GGUF: &[u8] = include_bytes!("../../assets/extract-draft-1m/model-q8_0.gguf");
-const SHAKESPEARE_CONFIG: &[u8] = include_bytes!("../../assets/shakespeare-char-1m/config.json");
-const SHAKESPEARE_WEIGHTS: &[u8] = include_bytes!("../../assets/shakespeare-char-1m/model.safetensors");
+pub static DRAFT_GGUF: &[u8] = include_bytes!("../../assets/extract-draft-1m/model-q8_0.gguf");
+static SHAKESPEARE_CONFIG: &[u8] = include_bytes!("../../assets/shakespeare-char-1m/config.json");
+static SHAKESPEARE_WEIGHTS: &[u8] = include_bytes!("../../assets/shakespeare-char-1m/model.safetensors");
 
 /// Returns the vocabulary of the extraction models, with its end of sequence.
 ///
