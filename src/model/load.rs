@@ -241,7 +241,8 @@ pub(super) fn only_gguf(dir: &Path) -> Result<PathBuf> {
     }
 }
 
-#[cfg(all(test, feature = "embedded"))]
+#[cfg(test)]
+#[cfg(feature = "embedded")]
 mod tests {
     use std::sync::Arc;
 

@@ -157,7 +157,8 @@ fn digest_of(vocab: &Vocabulary, count: usize) -> String {
     digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-#[cfg(all(test, feature = "embedded"))]
+#[cfg(test)]
+#[cfg(feature = "embedded")]
 mod tests {
     use super::*;
     use crate::model::{LoadOptions, Model, embedded};
