@@ -5,6 +5,7 @@ The models run in the package `ffwd-runtime`, which is imported when the first e
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -78,7 +79,7 @@ class Engine:
         self._inner = runtime.Engine(
             model=model,
             adapter=None if adapter is None else os.fspath(adapter),
-            adapter_folder=os.path.join(os.path.dirname(runtime.__file__), "adapters"),
+            model_folders=_model_folders(runtime),
             draft=draft or None,
             without_draft=draft is False,
             precision=precision,
@@ -494,6 +495,13 @@ def _runtime() -> Any:
             "version of both"
         )
     return module
+
+
+def _model_folders(runtime: Any) -> list[str]:
+    """The folders of packages that bring models with a name, or adapters."""
+    own = os.path.join(os.path.dirname(runtime.__file__), "adapters")
+    small = importlib.util.find_spec("ffwd_small")
+    return [own, *(small.submodule_search_locations or [] if small else [])]
 
 
 def _start_threads(runtime: Any, threads: int | None) -> int:

@@ -61,12 +61,12 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
     let cached = cached_models(None);
     let listed = |model: &'static NamedModel| ListedModel {
         model,
-        adapter_file: model.adapter_file(None).ok(),
+        adapter_file: model.adapter_file(&[]).ok(),
         #[cfg(feature = "hub")]
-        description: (model.local_base().map(describe))
+        description: (model.local_base(&[]).map(describe))
             .or_else(|| Some(cached.iter().find(|c| c.name == model.base)?.description.clone())),
         #[cfg(not(feature = "hub"))]
-        description: model.local_base().map(describe),
+        description: model.local_base(&[]).map(describe),
     };
     let report = ModelList {
         #[cfg(feature = "embedded")]

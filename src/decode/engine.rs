@@ -71,7 +71,7 @@ pub struct EngineBuilder {
     prefix_bytes: Option<usize>,
     markers: Vec<String>,
     adapter: Option<String>,
-    adapter_folder: Option<PathBuf>,
+    folders: Vec<PathBuf>,
     #[cfg(feature = "hub")]
     fetch: FetchOptions,
 }
@@ -108,9 +108,9 @@ impl EngineBuilder {
         self
     }
 
-    /// Looks for this project's adapters in a further folder.
-    pub fn adapter_folder(mut self, folder: impl Into<PathBuf>) -> Self {
-        self.adapter_folder = Some(folder.into());
+    /// Looks for the models with a name, and for this project's adapters, in a further folder.
+    pub fn model_folder(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.folders.push(folder.into());
         self
     }
 
@@ -191,7 +191,7 @@ impl EngineBuilder {
             return Ok(model.to_owned());
         }
         let named = NamedModel::of_path(model);
-        if let Some(path) = named.and_then(NamedModel::local_base) {
+        if let Some(path) = named.and_then(|named| named.local_base(&self.folders)) {
             return Ok(path);
         }
         #[cfg(feature = "hub")]
@@ -240,7 +240,7 @@ impl EngineBuilder {
             name => NamedModel::by_name(name),
         };
         let file = match own {
-            Some(named) => named.adapter_file(self.adapter_folder.as_deref())?,
+            Some(named) => named.adapter_file(&self.folders)?,
             None => PathBuf::from(name),
         };
         Adapter::open(file)?.with_scale(scale).map(Some)

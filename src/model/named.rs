@@ -105,10 +105,11 @@ impl NamedModel {
         }
     }
 
-    /// Returns the file of the base in the folder of models, if it is there.
-    pub fn local_base(&self) -> Option<PathBuf> {
-        let folder = PathBuf::from(std::env::var_os(MODELS_DIR)?);
-        self.files.iter().map(|file| folder.join(file)).find(|path| path.is_file())
+    /// Returns the file of the base in the folder of models or one of these, if it is there.
+    pub fn local_base(&self, others: &[PathBuf]) -> Option<PathBuf> {
+        let own = models_dir();
+        let files = own.iter().chain(others).flat_map(|folder| self.files.map(|file| folder.join(file)));
+        files.into_iter().find(|path| path.is_file())
     }
 
     /// Returns the error for a base that cannot be fetched.
@@ -117,13 +118,13 @@ impl NamedModel {
         Error::new(error.kind(), format!("the model `{}`: {}", self.name, error.message())).hint(place)
     }
 
-    /// Returns the file of the adapter, from the folder of models, beside the program, from a checkout,
-    /// or from another folder.
+    /// Returns the file of the adapter, from the folder of models or one of these, from beside the
+    /// program, or from a checkout.
     ///
     /// # Errors
     /// Returns an error that lists these places if it is in none.
-    pub fn adapter_file(&self, other: Option<&Path>) -> Result<PathBuf> {
-        let places = places(other);
+    pub fn adapter_file(&self, others: &[PathBuf]) -> Result<PathBuf> {
+        let places = places(others);
         let found = places.iter().map(|place| place.join(self.adapter)).find(|path| path.is_file());
         found.ok_or_else(|| {
             let places: Vec<String> = places.iter().map(|place| place.display().to_string()).collect();
@@ -135,10 +136,13 @@ impl NamedModel {
     }
 }
 
+fn models_dir() -> Option<PathBuf> {
+    std::env::var_os(MODELS_DIR).map(PathBuf::from)
+}
+
 /// Returns the folders in which adapters are looked for.
-fn places(other: Option<&Path>) -> Vec<PathBuf> {
-    let mut places: Vec<PathBuf> = std::env::var_os(MODELS_DIR).map(PathBuf::from).into_iter().collect();
-    places.extend(other.map(Path::to_owned));
+fn places(others: &[PathBuf]) -> Vec<PathBuf> {
+    let mut places: Vec<PathBuf> = models_dir().iter().chain(others).cloned().collect();
     if let Ok(program) = std::env::current_exe() {
         places.extend(program.parent().map(|folder| folder.join("adapters")));
         let checkouts = program.ancestors().skip(2).take(ABOVE).map(|folder| folder.join("assets/adapters"));
@@ -169,11 +173,11 @@ mod tests {
         assert!(NamedModel::of_path(Path::new("large")).is_none());
         assert!(NamedModel::of_path(Path::new("/")).is_none());
         for model in &NAMED_MODELS {
-            let file = model.adapter_file(None).unwrap();
+            let file = model.adapter_file(&[]).unwrap();
             assert!(std::fs::metadata(file).unwrap().len() <= 9_000_000, "{}", model.adapter);
         }
         let absent = NamedModel { adapter: "absent.gguf", ..NAMED_MODELS[0] };
-        let error = absent.adapter_file(Some(Path::new("/somewhere"))).unwrap_err();
+        let error = absent.adapter_file(&["/somewhere".into()]).unwrap_err();
         assert!(error.message().contains("/somewhere") && error.hint_text().is_some(), "{error}");
     }
 

@@ -48,7 +48,7 @@ class Engine:
         *,
         model: str | os.PathLike[str] | None = None,
         adapter: str | None = None,
-        adapter_folder: str | os.PathLike[str] | None = None,
+        model_folders: Sequence[str] = ...,
         draft: str | os.PathLike[str] | None = None,
         without_draft: bool = False,
         precision: str = "stored",

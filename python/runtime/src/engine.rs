@@ -38,14 +38,14 @@ pub enum PromptArgument {
 #[pymethods]
 impl Engine {
     #[new]
-    #[pyo3(signature = (*, model=None, adapter=None, adapter_folder=None, draft=None, without_draft=false,
+    #[pyo3(signature = (*, model=None, adapter=None, model_folders=Vec::new(), draft=None, without_draft=false,
         precision="stored", kv="f32", max_context=None, chat_template=None, markers=Vec::new()))]
     #[expect(clippy::too_many_arguments, reason = "they are keywords in Python")]
     fn new(
         py: Python<'_>,
         model: Option<PathBuf>,
         adapter: Option<String>,
-        adapter_folder: Option<PathBuf>,
+        model_folders: Vec<PathBuf>,
         draft: Option<PathBuf>,
         without_draft: bool,
         precision: &str,
@@ -67,8 +67,8 @@ impl Engine {
             if let Some(adapter) = adapter {
                 builder = builder.adapter(adapter);
             }
-            if let Some(folder) = adapter_folder {
-                builder = builder.adapter_folder(folder);
+            for folder in model_folders {
+                builder = builder.model_folder(folder);
             }
             if let Some(template) = chat_template {
                 builder = builder.chat_template(ChatTemplate::new(&template)?);
