@@ -351,7 +351,7 @@ impl Job<'_> {
     /// Returns where better records come from, if the model is the embedded one or lacks its adapter.
     fn advice(&self) -> Option<&'static str> {
         if self.args.models.name().is_none() {
-            return Some("note: the embedded model is small; --model small or medium gets more fields right");
+            return Some("note: --model small or medium gets more fields right");
         }
         let lacks = self.engine.adapter().is_none()
             && NamedModel::of_base(self.engine.target().config(), self.engine.vocabulary()).is_some();
