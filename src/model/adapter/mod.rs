@@ -64,7 +64,7 @@ struct Opened {
 }
 
 enum Origin {
-    Peft(PeftConfig),
+    Peft(Box<PeftConfig>),
     Gguf { architecture: String, alpha: f32 },
 }
 
@@ -406,7 +406,7 @@ fn open_peft(path: &Path) -> Result<Opened> {
     }
     let source = TensorSource::Safetensors(Safetensors::open(vec![FileData::map(&weights)?])?);
     let base = peft.base.clone().filter(|base| !base.is_empty());
-    Ok(Opened { base, ..Opened::new(vec![weights, config], source, Origin::Peft(peft))? })
+    Ok(Opened { base, ..Opened::new(vec![weights, config], source, Origin::Peft(Box::new(peft)))? })
 }
 
 /// Opens a GGUF file.
