@@ -179,7 +179,8 @@ impl Model {
     }
 
     /// Returns the same model with an adapter beside its weights, which both share. Its caches,
-    /// costs and what is learned from its outputs are its own.
+    /// costs and what is learned from its outputs are its own. It takes the place of an adapter that is
+    /// there already.
     ///
     /// # Errors
     /// Returns an error if the adapter was made for another model: the tensor and the base that the
