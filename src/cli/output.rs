@@ -49,10 +49,15 @@ pub(super) fn write_stats(path: &Path, stats: &impl Serialize) -> Result<()> {
     if path == Path::new("-") {
         return print_line(&text);
     }
+    write_file(path, &(text + "\n"))
+}
+
+/// Writes a text to a file, as a whole.
+pub(super) fn write_file(path: &Path, text: &str) -> Result<()> {
     let mut partial = path.as_os_str().to_owned();
     partial.push(".partial");
     let partial = Path::new(&partial);
-    std::fs::write(partial, text + "\n").map_err(|e| Error::io(partial, &e))?;
+    std::fs::write(partial, text).map_err(|e| Error::io(partial, &e))?;
     std::fs::rename(partial, path).map_err(|e| Error::io(path, &e))
 }
 

@@ -12,15 +12,15 @@ use super::super::explain::{self, Estimate, Walker};
 use super::super::{help, output};
 use super::about::About;
 use super::arms::Arm;
+use super::compare;
 use super::decode_report::{ArmResult, DecodeReport, ScenarioResult};
 use super::forward_costs::ForwardCosts;
 use super::outputs::ReportArgs;
-use super::rounds::{self, INTERRUPTED, RoundArgs, Turn, interleave};
+use super::rounds::{self, RoundArgs, Turn, interleave};
 use super::scenario::{self, ReadyScenario, Scenario};
 use super::spread::Spread;
-use super::{compare, decode_page};
 use crate::decode::{CancelToken, Engine, Event, Finish, forced_share};
-use crate::error::{Error, ErrorKind, Place, Result};
+use crate::error::{Error, Place, Result};
 use crate::vocab::TokenId;
 
 const EXAMPLES: [(&str, &str); 4] = [
@@ -84,12 +84,7 @@ impl Args {
             (Some(file), ..) => scenario::read(file)?,
             _ => scenario::own()?,
         };
-        if let Some(name) = self.only.iter().find(|name| scenarios.iter().all(|s| s.name != **name)) {
-            let names: Vec<&str> = scenarios.iter().map(|s| s.name.as_str()).collect();
-            return Err(Error::new(ErrorKind::InvalidOption, format!("no scenario has the name {name:?}"))
-                .hint(format!("the names are {}", names.join(", "))));
-        }
-        scenarios.retain(|s| self.only.is_empty() || self.only.contains(&s.name));
+        super::keep_named(&mut scenarios, &self.only, |scenario| &scenario.name, "scenario")?;
         Ok(scenarios)
     }
 }
@@ -125,13 +120,8 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
             break;
         }
     }
-    let comparison = old.map(|old| compare::compare(&report, &old));
-    let mut texts = report.grids().iter().map(super::table::Grid::text).collect::<Vec<_>>();
-    texts.extend(report.notes());
-    texts.extend(comparison.as_ref().map(compare::Comparison::text));
-    output::print_line(&texts.join("\n\n"))?;
-    args.report.write(&report, || report.markdown(), || decode_page::html(&report))?;
-    Ok(if report.interrupted { ExitCode::from(INTERRUPTED) } else { ExitCode::SUCCESS })
+    report.comparison = old.map(|old| compare::compare(&report, &old).text());
+    args.report.finish(&report)
 }
 
 /// The samples of one arm.

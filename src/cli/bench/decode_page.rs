@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use super::arms::Arm;
 use super::decode_report::{ArmResult, DecodeReport};
+use super::outputs::Report;
 use super::page::{self, escaped};
 use super::plot::{self, Mark};
 use crate::error::Result;

@@ -5,9 +5,12 @@ use serde::{Deserialize, Serialize};
 use super::super::explain::Estimate;
 use super::about::About;
 use super::arms::Arm;
+use super::decode_page;
+use super::outputs::Report;
 use super::spread::Spread;
 use super::table::{Grid, ms, short};
 use crate::decode::BySource;
+use crate::error::Result;
 
 /// All results of a run.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -16,6 +19,9 @@ pub(super) struct DecodeReport {
     /// True if Ctrl-C ended the run.
     pub interrupted: bool,
     pub scenarios: Vec<ScenarioResult>,
+    /// The comparison with an earlier run.
+    #[serde(skip)]
+    pub comparison: Option<String>,
 }
 
 /// The results of one scenario.
@@ -124,12 +130,6 @@ impl ScenarioResult {
 }
 
 impl DecodeReport {
-    /// Returns a table for each scenario, and one of the estimates if there are any.
-    pub(super) fn grids(&self) -> Vec<Grid> {
-        let estimates = self.scenarios.iter().any(|s| s.estimate.is_some()).then(|| self.estimates());
-        self.scenarios.iter().map(ScenarioResult::grid).chain(estimates).collect()
-    }
-
     /// Returns what `ffwd explain` expects, next to what was measured.
     fn estimates(&self) -> Grid {
         let header =
@@ -151,17 +151,27 @@ impl DecodeReport {
         }
         grid
     }
+}
 
-    /// Returns what a reader must know besides the tables.
-    pub(super) fn notes(&self) -> Vec<String> {
-        let mut notes = vec![
-            self.about
-                .lines()
-                .iter()
-                .map(|(name, line)| format!("{name}: {line}"))
-                .collect::<Vec<_>>()
-                .join("\n"),
-        ];
+impl Report for DecodeReport {
+    const INTERRUPTED: &str = "interrupted: the last scenario has fewer rounds";
+
+    fn about(&self) -> &About {
+        &self.about
+    }
+
+    fn is_interrupted(&self) -> bool {
+        self.interrupted
+    }
+
+    /// Returns a table for each scenario, and one of the estimates if there are any.
+    fn grids(&self) -> Vec<Grid> {
+        let estimates = self.scenarios.iter().any(|s| s.estimate.is_some()).then(|| self.estimates());
+        self.scenarios.iter().map(ScenarioResult::grid).chain(estimates).collect()
+    }
+
+    fn notes(&self) -> Vec<String> {
+        let mut notes = Vec::new();
         for scenario in &self.scenarios {
             for arm in scenario.arms.iter().filter(|arm| arm.arm.is_exact() && arm.same_text == Some(false)) {
                 notes.push(format!(
@@ -174,15 +184,11 @@ impl DecodeReport {
                 notes.push(format!("note: {:?} reached the limit of {} tokens", scenario.name, arm.tokens));
             }
         }
-        if self.interrupted {
-            notes.push("interrupted: the last scenario has fewer rounds".to_owned());
-        }
+        notes.extend(self.comparison.clone());
         notes
     }
 
-    pub(super) fn markdown(&self) -> String {
-        let lines = self.about.lines().into_iter().map(|(name, line)| format!("- {name}: {line}\n"));
-        let grids = self.grids().iter().map(Grid::markdown).collect::<Vec<_>>().join("\n");
-        format!("{}\n{grids}", lines.collect::<String>())
+    fn html(&self) -> Result<String> {
+        decode_page::html(self)
     }
 }

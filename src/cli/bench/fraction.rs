@@ -11,13 +11,13 @@ use super::about::About;
 use super::arms::Arm;
 use super::decode::{Measurement, twin};
 use super::forward_costs::ForwardCosts;
+use super::fraction_plot;
 use super::fraction_report::{Ceilings, FractionArm, FractionPoint, FractionReport, OwnPoint};
 use super::layout::Layout;
-use super::outputs::{ReportArgs, check_file, write_text};
-use super::rounds::{self, INTERRUPTED, Plan, RoundArgs, interleave};
+use super::outputs::{ReportArgs, check_file};
+use super::rounds::{self, Plan, RoundArgs, interleave};
 use super::scenario::Scenario;
 use super::spread::Spread;
-use super::{fraction_page, fraction_plot};
 use crate::decode::{CancelToken, Engine, Finish, Output, Prompt, Request, forced_share};
 use crate::error::{Error, ErrorKind, Result};
 use crate::vocab::TokenId;
@@ -117,12 +117,11 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
     if let Some(own) = own.filter(|_| !report.interrupted) {
         report.own = own_point(&engine, &own, &args.rounds, args.fractions.len() + 1, &stop)?;
     }
-    output::print_line(&report.text())?;
-    args.report.write(&report, || report.markdown(), || fraction_page::html(&report))?;
+    let code = args.report.finish(&report)?;
     if let Some(file) = &args.svg {
-        write_text(file, &fraction_plot::standalone(&report)?)?;
+        output::write_file(file, &fraction_plot::standalone(&report)?)?;
     }
-    Ok(if report.interrupted { ExitCode::from(INTERRUPTED) } else { ExitCode::SUCCESS })
+    Ok(code)
 }
 
 /// The measurement of one fraction.

@@ -10,6 +10,7 @@ use std::fmt::Write;
 
 use super::fraction_plot;
 use super::fraction_report::FractionReport;
+use super::outputs::Report;
 use super::page::{self, escaped};
 use super::plot::{NARROW, WIDE};
 use crate::error::Result;
@@ -51,9 +52,7 @@ pub(super) fn html(report: &FractionReport) -> Result<String> {
             escaped(&own.text)
         );
     }
-    body += "<h2>All figures</h2>\n";
-    body += &report.grid().html();
-    body += &report.costs_grid().html();
+    body += &report.figures();
     let _ = writeln!(body, "<script>\n{SCRIPT}</script>");
     Ok(page::page("Speedup by the deterministic fraction", &report.about, &body))
 }

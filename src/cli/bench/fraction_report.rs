@@ -1,16 +1,19 @@
 //! The results of `ffwd bench fraction`, and their table.
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use super::about::About;
 use super::arms::Arm;
 use super::forward_costs::ForwardCosts;
+use super::fraction_page;
 use super::layout::Layout;
+use super::outputs::Report;
 use super::spread::Spread;
 use super::table::{Grid, short};
+use crate::error::Result;
 
 /// All results of a run.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize)]
 pub(super) struct FractionReport {
     pub about: About,
     /// True if Ctrl-C ended the run.
@@ -27,7 +30,7 @@ pub(super) struct FractionReport {
 }
 
 /// The results of one fraction.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize)]
 pub(super) struct FractionPoint {
     pub wanted: f64,
     /// Forced tokens by output tokens of `off`, as measured.
@@ -39,7 +42,7 @@ pub(super) struct FractionPoint {
 }
 
 /// The highest speedups that drafts of forced runs can have.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub(super) struct Ceilings {
     /// If a row of a forward costs nothing: tokens by free tokens.
     pub free_rows: f64,
@@ -64,7 +67,7 @@ impl Ceilings {
 }
 
 /// The results of one arm.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize)]
 pub(super) struct FractionArm {
     pub arm: Arm,
     /// Seconds after the prompt.
@@ -77,7 +80,7 @@ pub(super) struct FractionArm {
 }
 
 /// The results of the user's own schema.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize)]
 pub(super) struct OwnPoint {
     pub fraction: f64,
     pub tokens: usize,
@@ -92,7 +95,7 @@ impl FractionReport {
         arms.iter().map(|arm| arm.arm).filter(|arm| *arm != Arm::Off).collect()
     }
 
-    pub(super) fn grid(&self) -> Grid {
+    fn speedups(&self) -> Grid {
         let arms = self.arms();
         let mut header = vec!["fraction", "longest run"];
         header.extend(arms.iter().map(|arm| arm.name()));
@@ -121,7 +124,7 @@ impl FractionReport {
     }
 
     /// Returns the table of the measured forwards.
-    pub(super) fn costs_grid(&self) -> Grid {
+    fn costs_grid(&self) -> Grid {
         let header: Vec<String> = self.costs.points.iter().map(|point| point.0.to_string()).collect();
         let names = std::iter::once("rows").chain(header.iter().map(String::as_str)).collect::<Vec<_>>();
         let mut grid = Grid::new("milliseconds of a forward", &names);
@@ -129,18 +132,25 @@ impl FractionReport {
         grid.rows.push(std::iter::once("ms".to_owned()).chain(times).collect());
         grid
     }
+}
 
-    pub(super) fn text(&self) -> String {
-        let lines = self.about.lines();
-        let lines = lines.iter().map(|(name, line)| format!("{name}: {line}")).collect::<Vec<_>>();
-        let interrupted = if self.interrupted { "\n\ninterrupted: some fractions are missing" } else { "" };
-        format!("{}\n\n{}\n\n{}{interrupted}", self.grid().text(), self.costs_grid().text(), lines.join("\n"))
+impl Report for FractionReport {
+    const INTERRUPTED: &str = "interrupted: some fractions are missing";
+
+    fn about(&self) -> &About {
+        &self.about
     }
 
-    pub(super) fn markdown(&self) -> String {
-        let lines = self.about.lines().into_iter().map(|(name, line)| format!("- {name}: {line}\n"));
-        let lines: String = lines.collect();
-        format!("{lines}\n{}\n{}", self.grid().markdown(), self.costs_grid().markdown())
+    fn is_interrupted(&self) -> bool {
+        self.interrupted
+    }
+
+    fn grids(&self) -> Vec<Grid> {
+        vec![self.speedups(), self.costs_grid()]
+    }
+
+    fn html(&self) -> Result<String> {
+        fraction_page::html(self)
     }
 }
 

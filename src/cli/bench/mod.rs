@@ -1,14 +1,17 @@
 //! `ffwd bench`: measurements of decoding and masks on this machine, with one's own model and schemas.
 //!
-//! There is one file for each measurement. `rounds` runs arms in turn, `spread` has medians and
-//! their noise, `table`, `plot` and `page` show results.
+//! There is one file for each measurement. `rounds` runs arms in turn, `engines` walk along the texts
+//! of a `corpus`, `spread` has medians and their noise, `outputs`, `table`, `plot` and `page` show
+//! results.
 
 mod about;
 mod arms;
 mod compare;
+mod corpus;
 mod decode;
 mod decode_page;
 mod decode_report;
+mod engines;
 mod forward_costs;
 mod fraction;
 mod fraction_page;
@@ -16,6 +19,8 @@ mod fraction_plot;
 mod fraction_report;
 mod grammars;
 mod layout;
+#[cfg(feature = "llguidance")]
+mod llguidance;
 mod masks;
 mod outputs;
 mod page;
@@ -31,7 +36,7 @@ use std::process::ExitCode;
 use clap::Subcommand;
 
 use super::help;
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 pub(super) use forward_costs::ForwardCosts;
 pub(super) use spread::Spread;
 pub(super) use table::Grid;
@@ -70,4 +75,23 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
         What::Grammars(args) => grammars::run(args),
         What::Masks(args) => masks::run(args),
     }
+}
+
+/// Keeps the items with the names of --only, or all.
+///
+/// # Errors
+/// If a name is unknown.
+fn keep_named<T>(
+    items: &mut Vec<T>,
+    only: &[String],
+    name: impl Fn(&T) -> &String,
+    what: &str,
+) -> Result<()> {
+    if let Some(unknown) = only.iter().find(|only| items.iter().all(|item| name(item) != *only)) {
+        let names: Vec<&str> = items.iter().map(|item| name(item).as_str()).collect();
+        return Err(Error::new(ErrorKind::InvalidOption, format!("no {what} has the name {unknown:?}"))
+            .hint(format!("the names are {}", names.join(", "))));
+    }
+    items.retain(|item| only.is_empty() || only.contains(name(item)));
+    Ok(())
 }

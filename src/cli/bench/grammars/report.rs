@@ -2,18 +2,20 @@
 
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use super::super::about::About;
+use super::super::engines::Walk;
+use super::super::outputs::Report;
 use super::super::page;
 use super::super::percentiles::{Percentiles, distribution};
 use super::super::spread::Spread;
 use super::super::table::{Grid, short};
-use super::passes::{Pass, Rotation};
+use super::passes::Rotation;
 use crate::error::Result;
 
 /// All results of a run.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize)]
 pub(super) struct GrammarsReport {
     pub about: About,
     /// Tokens of the vocabulary.
@@ -21,11 +23,14 @@ pub(super) struct GrammarsReport {
     /// True if Ctrl-C ended the run.
     pub interrupted: bool,
     pub results: Vec<GrammarResult>,
+    /// The masks of all first passes of each engine, for the plot.
+    #[serde(skip)]
+    pub cold: Vec<(&'static str, Percentiles)>,
 }
 
 /// The results of one engine with one grammar. Times of texts are sums of all their masks, on
 /// average over the texts of the grammar.
-#[derive(Debug, Default, Serialize, Deserialize)]
+#[derive(Debug, Default, Serialize)]
 pub(super) struct GrammarResult {
     pub grammar: String,
     pub engine: String,
@@ -51,7 +56,7 @@ pub(super) struct GrammarResult {
 }
 
 /// The results of one text.
-#[derive(Debug, Default, Serialize, Deserialize)]
+#[derive(Debug, Default, Serialize)]
 pub(super) struct TextResult {
     pub tokens: usize,
     pub cold_ms: Spread,
@@ -91,9 +96,9 @@ impl GrammarRounds {
         result.compile_us = self.mean(|rotation| us(rotation.compile));
         result.first_mask_us = self.mean(|rotation| us(rotation.first_mask));
         result.cold_ms = self.mean(|rotation| rotation.cold.masks_ms());
-        result.accept_ms = self.mean(|rotation| us(rotation.cold.accept) / 1e3);
+        result.accept_ms = self.mean(|rotation| us(rotation.cold.accepts.iter().sum()) / 1e3);
         result.again_ms = self.mean(|rotation| rotation.again.masks_ms());
-        let new = |rotation: &Rotation| rotation.new.as_ref().map_or(0.0, Pass::masks_ms);
+        let new = |rotation: &Rotation| rotation.new.as_ref().map_or(0.0, Walk::masks_ms);
         result.new_text_ms = (texts > 1).then(|| self.mean(new));
         result.cold_mask_p99_us = self.masks(|rotation| &rotation.cold, |masks| masks.p99);
         result.warm_mask_us = self.masks(|rotation| &rotation.again, |masks| masks.p50);
@@ -110,7 +115,7 @@ impl GrammarRounds {
     }
 
     /// Returns the spread over the rounds of a percentile of single masks.
-    fn masks(&self, pass: impl Fn(&Rotation) -> &Pass, of: impl Fn(&Percentiles) -> f64) -> Spread {
+    fn masks(&self, pass: impl Fn(&Rotation) -> &Walk, of: impl Fn(&Percentiles) -> f64) -> Spread {
         let one = |round: &Vec<Rotation>| {
             let masks: Vec<Duration> = round.iter().flat_map(|r| pass(r).masks.iter().copied()).collect();
             of(&Percentiles::of(&masks))
@@ -122,7 +127,7 @@ impl GrammarRounds {
         let spread =
             |of: &dyn Fn(&Vec<Rotation>) -> f64| Spread::of(&self.rounds.iter().map(of).collect::<Vec<_>>());
         // A rotation ends with the text before its own.
-        let new = |round: &Vec<Rotation>| round[(text + 1) % texts].new.as_ref().map_or(0.0, Pass::masks_ms);
+        let new = |round: &Vec<Rotation>| round[(text + 1) % texts].new.as_ref().map_or(0.0, Walk::masks_ms);
         TextResult {
             tokens: self.rounds[0][text].cold.masks.len(),
             cold_ms: spread(&|round| round[text].cold.masks_ms()),
@@ -200,32 +205,27 @@ impl GrammarsReport {
         grid.rows.push(row("median", columns.iter().map(|column| Spread::of(column).median)));
         Some(grid)
     }
+}
+
+impl Report for GrammarsReport {
+    const INTERRUPTED: &str = "interrupted: some grammars are missing";
+
+    fn about(&self) -> &About {
+        &self.about
+    }
+
+    fn is_interrupted(&self) -> bool {
+        self.interrupted
+    }
 
     fn grids(&self) -> Vec<Grid> {
         std::iter::once(self.times()).chain(self.multiples()).collect()
     }
 
-    pub(super) fn text(&self) -> String {
-        let lines = self.about.lines();
-        let lines = lines.iter().map(|(name, line)| format!("{name}: {line}")).collect::<Vec<_>>();
-        let grids: Vec<String> = self.grids().iter().map(Grid::text).collect();
-        let interrupted = if self.interrupted { "\n\ninterrupted: some grammars are missing" } else { "" };
-        format!("{}\n\n{}{interrupted}", grids.join("\n\n"), lines.join("\n"))
-    }
-
-    pub(super) fn markdown(&self) -> String {
-        let lines = self.about.lines().into_iter().map(|(name, line)| format!("- {name}: {line}\n"));
-        let grids: Vec<String> = self.grids().iter().map(Grid::markdown).collect();
-        format!("{}\n{}", lines.collect::<String>(), grids.join("\n"))
-    }
-
-    /// `cold` has the masks of all first passes of each engine.
-    pub(super) fn html(&self, cold: &[(&str, Percentiles)]) -> Result<String> {
-        let cold: Vec<(&str, &Percentiles)> = cold.iter().map(|(name, times)| (*name, times)).collect();
-        let mut body = distribution("mask of a text with a new grammar, microseconds", &cold)?;
-        body += "<h2>All figures</h2>\n";
-        self.grids().iter().for_each(|grid| body += &grid.html());
-        Ok(page::page("Grammars", &self.about, &body))
+    fn html(&self) -> Result<String> {
+        let cold: Vec<(&str, &Percentiles)> = self.cold.iter().map(|(name, times)| (*name, times)).collect();
+        let body = distribution("mask of a text with a new grammar, microseconds", &cold)?;
+        Ok(page::page("Grammars", &self.about, &(body + &self.figures())))
     }
 }
 
@@ -238,8 +238,8 @@ fn row(name: &str, multiples: impl IntoIterator<Item = f64>) -> Vec<String> {
 mod tests {
     use super::*;
 
-    fn pass(ms: u64) -> Pass {
-        Pass { masks: vec![Duration::from_millis(ms); 2], ..Pass::default() }
+    fn pass(ms: u64) -> Walk {
+        Walk { masks: vec![Duration::from_millis(ms); 2], ..Walk::default() }
     }
 
     #[test]
