@@ -5,6 +5,7 @@
 
 use axum::body::Body;
 use axum::http::{HeaderValue, Response, StatusCode, header};
+use axum::response::IntoResponse;
 use serde_json::{Value, json};
 
 use crate::error::{Error, ErrorKind};
@@ -113,6 +114,13 @@ impl ApiError {
             response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }
         response
+    }
+}
+
+/// Handlers return errors, which are answers, too.
+impl IntoResponse for Box<ApiError> {
+    fn into_response(self) -> Response<Body> {
+        self.response()
     }
 }
 

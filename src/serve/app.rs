@@ -15,6 +15,7 @@ use super::model::{LoadedModel, ModelSource, ServedModel};
 use super::prepare::{ReadyRequest, prepare};
 use super::request::{FormatKind, GenerationRequest};
 use super::running::timed_out;
+use crate::sample::SamplingParams;
 
 /// Length of a constraint in bytes from which on only one is compiled at a time.
 const LARGE_CONSTRAINT: usize = 64 << 10;
@@ -76,6 +77,20 @@ impl App {
             Ok(Ok(bytes)) => bytes,
         };
         String::from_utf8(bytes.into()).map_err(|_| Box::new(ApiError::field("", "the body is not UTF-8")))
+    }
+
+    /// Reads a body into a request, on another thread.
+    ///
+    /// # Errors
+    /// Those of the body and of the function, which gets the default sampling, too.
+    pub async fn read<T: Send + 'static>(
+        &self,
+        body: Body,
+        read: impl FnOnce(&str, &SamplingParams) -> ApiResult<T> + Send + 'static,
+    ) -> ApiResult<T> {
+        let text = self.body(body).await?;
+        let defaults = self.options.sampling.clone();
+        blocking(move || read(&text, &defaults)).await
     }
 
     /// Returns a model; `None` is the first one.

@@ -12,7 +12,7 @@ use super::answer::{
     statistics, stop_reason, unix_seconds,
 };
 use super::api_error::{ApiError, ApiResult, json_response};
-use super::app::{App, blocking};
+use super::app::App;
 use super::fields::Fields;
 use super::format::{read_format, read_response_format};
 use super::messages::read_messages;
@@ -34,15 +34,9 @@ struct ChatRequest {
     include_usage: bool,
 }
 
-pub(super) async fn chat_completions(State(app): State<Arc<App>>, body: Body) -> Response<Body> {
-    answer(app, body).await.unwrap_or_else(|error| error.response())
-}
-
-async fn answer(app: Arc<App>, body: Body) -> ApiResult<Response<Body>> {
+pub(super) async fn chat_completions(State(app): State<Arc<App>>, body: Body) -> ApiResult<Response<Body>> {
     let deadline = app.deadline();
-    let text = app.body(body).await?;
-    let defaults = app.options.sampling.clone();
-    let ChatRequest { generation, stream, include_usage } = blocking(move || read(&text, &defaults)).await?;
+    let ChatRequest { generation, stream, include_usage } = app.read(body, read).await?;
     let (choices, with_logprobs) = (generation.choices, generation.logprobs);
     let (model, mut prepared) = app.prepare(generation, stream, deadline).await?;
     let running = Running::start(&model, &mut prepared, deadline)?;

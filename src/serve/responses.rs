@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::api_error::{ApiError, ApiResult, json_response};
-use super::app::{App, blocking};
+use super::app::App;
 use super::chat::positive;
 use super::fields::Fields;
 use super::format::{missing, read_format, read_response_format};
@@ -46,15 +46,9 @@ struct ResponsesRequest {
     repeated: Value,
 }
 
-pub(super) async fn responses(State(app): State<Arc<App>>, body: Body) -> Response<Body> {
-    answer(app, body).await.unwrap_or_else(|error| error.response())
-}
-
-async fn answer(app: Arc<App>, body: Body) -> ApiResult<Response<Body>> {
+pub(super) async fn responses(State(app): State<Arc<App>>, body: Body) -> ApiResult<Response<Body>> {
     let deadline = app.deadline();
-    let text = app.body(body).await?;
-    let defaults = app.options.sampling.clone();
-    let ResponsesRequest { generation, stream, repeated } = blocking(move || read(&text, &defaults)).await?;
+    let ResponsesRequest { generation, stream, repeated } = app.read(body, read).await?;
     let (model, mut prepared) = app.prepare(generation, stream, deadline).await?;
     let running = Running::start(&model, &mut prepared, deadline)?;
     let format = prepared.reply.clone();

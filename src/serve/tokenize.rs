@@ -17,12 +17,12 @@ use crate::ChatOptions;
 use crate::decode::Prompt;
 use crate::vocab::TokenId;
 
-pub(super) async fn tokenize(State(app): State<Arc<App>>, body: Body) -> Response<Body> {
-    answer(app, body, read_text).await.unwrap_or_else(|error| error.response())
+pub(super) async fn tokenize(State(app): State<Arc<App>>, body: Body) -> ApiResult<Response<Body>> {
+    answer(app, body, read_text).await
 }
 
-pub(super) async fn detokenize(State(app): State<Arc<App>>, body: Body) -> Response<Body> {
-    answer(app, body, read_tokens).await.unwrap_or_else(|error| error.response())
+pub(super) async fn detokenize(State(app): State<Arc<App>>, body: Body) -> ApiResult<Response<Body>> {
+    answer(app, body, read_tokens).await
 }
 
 async fn answer(

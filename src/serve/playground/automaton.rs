@@ -10,11 +10,9 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use axum::Router;
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::Response;
-use axum::routing::post;
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -33,15 +31,7 @@ const MAX_TEXT: usize = 16 << 10;
 const STATES: usize = 80;
 const MAX_STATES: usize = 400;
 
-pub(super) fn routes() -> Router<Arc<App>> {
-    Router::new().route("/automaton", post(automaton))
-}
-
-async fn automaton(State(app): State<Arc<App>>, body: Body) -> Response<Body> {
-    answer(app, body).await.unwrap_or_else(|error| error.response())
-}
-
-async fn answer(app: Arc<App>, body: Body) -> ApiResult<Response<Body>> {
+pub(super) async fn automaton(State(app): State<Arc<App>>, body: Body) -> ApiResult<Response<Body>> {
     let deadline = app.deadline();
     let text = app.body(body).await?;
     let mut fields = Fields::body(&text)?;

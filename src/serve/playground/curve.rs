@@ -9,11 +9,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use axum::Router;
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::{Response, StatusCode};
-use axum::routing::post;
 use serde_json::{Value, json};
 
 use crate::decode::{CancelToken, Engine, Mode, Output, Request, forced_share};
@@ -56,22 +54,15 @@ const MAX_TOKENS: usize = 120;
 const ROUNDS: usize = 5;
 const LIMIT: Duration = Duration::from_secs(4);
 
-pub(super) fn routes() -> Router<Arc<App>> {
-    Router::new().route("/curve", post(costs)).route("/curve/measure", post(measure))
-}
-
-async fn costs(State(app): State<Arc<App>>, body: Body) -> Response<Body> {
-    let answer = async {
-        let text = app.body(body).await?;
-        let mut fields = Fields::body(&text)?;
-        let name = fields.text("model")?;
-        fields.finish()?;
-        let model = app.model(name.as_deref()).await?;
-        let value =
-            alone(move || forward_costs(&model).map_err(|error| Box::new(ApiError::general(&error)))).await?;
-        Ok(json_response(&value))
-    };
-    answer.await.unwrap_or_else(|error: Box<ApiError>| error.response())
+pub(super) async fn costs(State(app): State<Arc<App>>, body: Body) -> ApiResult<Response<Body>> {
+    let text = app.body(body).await?;
+    let mut fields = Fields::body(&text)?;
+    let name = fields.text("model")?;
+    fields.finish()?;
+    let model = app.model(name.as_deref()).await?;
+    let value =
+        alone(move || forward_costs(&model).map_err(|error| Box::new(ApiError::general(&error)))).await?;
+    Ok(json_response(&value))
 }
 
 /// Returns the median milliseconds of forwards with the logits of the last row only: forced tokens
@@ -91,25 +82,22 @@ fn forward_costs(model: &LoadedModel) -> crate::Result<Value> {
     Ok(json!({"model": model.name, "points": points, "schemas": SCHEMAS.len()}))
 }
 
-async fn measure(State(app): State<Arc<App>>, body: Body) -> Response<Body> {
-    let answer = async {
-        let text = app.body(body).await?;
-        let mut fields = Fields::body(&text)?;
-        let name = fields.text("model")?;
-        let number = fields.count("schema")?.ok_or_else(|| missing("schema"))?;
-        fields.finish()?;
-        let Some(schema) = SCHEMAS.get(number) else {
-            let message = format!("there is no schema {number}; there are {}", SCHEMAS.len());
-            return Err(Box::new(ApiError::field("schema", message)));
-        };
-        let model = app.model(name.as_deref()).await?;
-        let hang_up = CancelOnDrop(CancelToken::new());
-        let cancel = hang_up.0.clone();
-        let value = alone(move || point(&model, schema, &cancel)).await?;
-        drop(hang_up);
-        Ok(json_response(&value))
+pub(super) async fn measure(State(app): State<Arc<App>>, body: Body) -> ApiResult<Response<Body>> {
+    let text = app.body(body).await?;
+    let mut fields = Fields::body(&text)?;
+    let name = fields.text("model")?;
+    let number = fields.count("schema")?.ok_or_else(|| missing("schema"))?;
+    fields.finish()?;
+    let Some(schema) = SCHEMAS.get(number) else {
+        let message = format!("there is no schema {number}; there are {}", SCHEMAS.len());
+        return Err(Box::new(ApiError::field("schema", message)));
     };
-    answer.await.unwrap_or_else(|error: Box<ApiError>| error.response())
+    let model = app.model(name.as_deref()).await?;
+    let hang_up = CancelOnDrop(CancelToken::new());
+    let cancel = hang_up.0.clone();
+    let value = alone(move || point(&model, schema, &cancel)).await?;
+    drop(hang_up);
+    Ok(json_response(&value))
 }
 
 /// Cancels a measurement whose client is gone.

@@ -11,11 +11,9 @@ use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-use axum::Router;
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::Response;
-use axum::routing::post;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -38,15 +36,7 @@ const MAX_STEPS: usize = 512;
 /// Number of tokens that are listed: the most probable ones, and the most probable legal ones.
 const LISTED: usize = 10;
 
-pub(super) fn routes() -> Router<Arc<App>> {
-    Router::new().route("/explorer", post(explorer))
-}
-
-async fn explorer(State(app): State<Arc<App>>, body: Body) -> Response<Body> {
-    answer(app, body).await.unwrap_or_else(|error| error.response())
-}
-
-async fn answer(app: Arc<App>, body: Body) -> ApiResult<Response<Body>> {
+pub(super) async fn explorer(State(app): State<Arc<App>>, body: Body) -> ApiResult<Response<Body>> {
     let deadline = app.deadline();
     let text = app.body(body).await?;
     let mut fields = Fields::body(&text)?;

@@ -6,11 +6,9 @@
 
 use std::sync::Arc;
 
-use axum::Router;
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::Response;
-use axum::routing::post;
 use serde_json::{Value, json};
 
 use super::tokens::token_text;
@@ -28,15 +26,7 @@ const MAX_LABELS: usize = 500;
 /// Separator of the parts of a path, unless the request names another.
 const SEPARATOR: &str = " > ";
 
-pub(super) fn routes() -> Router<Arc<App>> {
-    Router::new().route("/labels", post(labels))
-}
-
-async fn labels(State(app): State<Arc<App>>, body: Body) -> Response<Body> {
-    answer(app, body).await.unwrap_or_else(|error| error.response())
-}
-
-async fn answer(app: Arc<App>, body: Body) -> ApiResult<Response<Body>> {
+pub(super) async fn labels(State(app): State<Arc<App>>, body: Body) -> ApiResult<Response<Body>> {
     let deadline = app.deadline();
     let text = app.body(body).await?;
     let mut fields = Fields::body(&text)?;

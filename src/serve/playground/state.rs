@@ -6,11 +6,9 @@
 
 use std::sync::Arc;
 
-use axum::Router;
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::Response;
-use axum::routing::post;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -18,8 +16,9 @@ use super::distribution::softmax;
 use super::generation::read_generation;
 use super::tokens::{token_json, token_text, tokens_json};
 use crate::matcher::{Matcher, Verdict};
+use crate::sample::SamplingParams;
 use crate::serve::api_error::{ApiError, ApiResult, json_response};
-use crate::serve::app::{App, blocking};
+use crate::serve::app::App;
 use crate::serve::fields::Fields;
 use crate::serve::model::LoadedModel;
 use crate::serve::prepare::ReadyRequest;
@@ -35,14 +34,6 @@ const PIECE: usize = 256;
 /// Longest shortest completion that is shown, in bytes.
 const MAX_COMPLETION: usize = 400;
 
-pub(super) fn routes() -> Router<Arc<App>> {
-    Router::new().route("/state", post(state))
-}
-
-async fn state(State(app): State<Arc<App>>, body: Body) -> Response<Body> {
-    answer(app, body).await.unwrap_or_else(|error| error.response())
-}
-
 /// A position, and what is to be explained there.
 struct ShownPosition {
     tokens: Vec<TokenId>,
@@ -55,18 +46,16 @@ enum Question {
     Token(TokenId),
 }
 
-async fn answer(app: Arc<App>, body: Body) -> ApiResult<Response<Body>> {
+pub(super) async fn state(State(app): State<Arc<App>>, body: Body) -> ApiResult<Response<Body>> {
     let deadline = app.deadline();
-    let text = app.body(body).await?;
-    let defaults = app.options.sampling.clone();
-    let read = move || {
-        let mut fields = Fields::body(&text)?;
-        let request = read_generation(&mut fields, &defaults)?;
+    let read = |text: &str, defaults: &SamplingParams| {
+        let mut fields = Fields::body(text)?;
+        let request = read_generation(&mut fields, defaults)?;
         let position = read_position(&mut fields)?;
         fields.finish()?;
         Ok((request, position))
     };
-    let (request, position) = blocking(read).await?;
+    let (request, position) = app.read(body, read).await?;
     let (model, prepared) = app.prepare(request, false, deadline).await?;
     let value = app.page_work(deadline, move || look(&model, &prepared, &position, deadline)).await?;
     Ok(json_response(&value))
