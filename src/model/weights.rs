@@ -16,15 +16,15 @@ use std::sync::Arc;
 
 use half::{bf16, f16};
 
-use super::Precision;
 use super::config::{ModelConfig, bad};
 use super::gguf::file::Gguf;
 use super::kernels::{
     Dense, Iq4Nl, Iq4Xs, Matrix, Out, Packed, Q2K, Q3K, Q4_0, Q4_1, Q4K, Q5_0, Q5_1, Q5K, Q6K, Q8_0, Rows,
     multiply_all,
 };
+use super::layers::WeightForm;
 use super::low_rank::LowRank;
-use super::precision::{widened, with_precision};
+use super::precision::widened;
 use super::safetensors::Safetensors;
 use super::tensor_names::{LayerTensor, TensorId, gguf_name, safetensors_name};
 use super::tensor_type::TensorType;
@@ -132,6 +132,37 @@ impl FusedLinear {
     }
 }
 
+/// The form of the kernels.
+pub(super) struct KernelForm;
+
+impl WeightForm for KernelForm {
+    type Matrix = Arc<dyn Matrix>;
+    type Linear = FusedLinear;
+    type Norm = Vec<f32>;
+
+    fn matrix(&self, raw: &RawTensor) -> Result<Arc<dyn Matrix>> {
+        self.matrix_of_rows(raw.dtype, &raw.rows().collect::<Vec<_>>(), raw.inputs)
+    }
+
+    fn matrix_of_rows(&self, dtype: TensorType, rows: &[&[u8]], inputs: usize) -> Result<Arc<dyn Matrix>> {
+        Ok(matrix(dtype, rows, inputs))
+    }
+
+    fn linear(
+        &self,
+        parts: Vec<Arc<dyn Matrix>>,
+        outputs: usize,
+        inputs: usize,
+        bias: Vec<f32>,
+    ) -> Result<FusedLinear> {
+        Ok(FusedLinear { parts, outputs, inputs, bias, adapter: None })
+    }
+
+    fn norm(&self, weights: Vec<f32>) -> Result<Vec<f32>> {
+        Ok(weights)
+    }
+}
+
 /// The files with a model's weights.
 pub(crate) enum TensorSource<'a> {
     Gguf(Gguf<'a>),
@@ -230,67 +261,6 @@ impl TensorSource<'_> {
             weights.iter_mut().for_each(|w| *w += 1.0);
         }
         Ok(weights)
-    }
-
-    /// Reads the embedding table or the output matrix. Rounding here affects every token, and four
-    /// bits are too few. So `Q4K` keeps quantised values as they are and rounds others to eight
-    /// bits.
-    ///
-    /// # Errors
-    /// Returns an error if the tensor is missing or has another shape.
-    pub fn matrix(
-        &self,
-        slot: TensorId,
-        outputs: usize,
-        inputs: usize,
-        precision: Precision,
-    ) -> Result<Arc<dyn Matrix>> {
-        let raw = self.raw(slot, &[outputs, inputs])?;
-        let precision = match (precision, raw.dtype) {
-            (Precision::Q4K, TensorType::F32 | TensorType::F16 | TensorType::Bf16) => Precision::Q8_0,
-            (Precision::Q4K, _) => Precision::AsStored,
-            (other, _) => other,
-        };
-        let raw = with_precision(raw, precision)?;
-        let matrix = matrix(raw.dtype, &raw.rows().collect::<Vec<_>>(), inputs);
-        self.release(slot);
-        Ok(matrix)
-    }
-
-    /// Reads the matrices `(part, outputs)` of a layer that share their input, and fuses those of
-    /// the same format.
-    ///
-    /// # Errors
-    /// Returns an error if a tensor is missing or has another shape.
-    pub fn projection(
-        &self,
-        layer: usize,
-        wanted: &[(LayerTensor, usize)],
-        inputs: usize,
-        precision: Precision,
-        config: &ModelConfig,
-    ) -> Result<FusedLinear> {
-        let mut tensors = Vec::new();
-        let mut bias = Vec::new();
-        for &(part, outputs) in wanted {
-            let raw = self.raw(TensorId::Layer(layer, part), &[outputs, inputs])?;
-            tensors.push((part, with_precision(raw, precision)?));
-            if config.has_bias(part) {
-                let more = self.vector(TensorId::Bias(layer, part), outputs)?;
-                bias.extend((0..outputs).map(|row| more[self.row_in_file(part, row, config)]));
-            }
-        }
-        let mut parts = Vec::new();
-        for same in tensors.chunk_by(|a, b| a.1.dtype == b.1.dtype) {
-            let mut rows = Vec::new();
-            for (part, tensor) in same {
-                let stored: Vec<&[u8]> = tensor.rows().collect();
-                rows.extend((0..stored.len()).map(|row| stored[self.row_in_file(*part, row, config)]));
-            }
-            parts.push(matrix(same[0].1.dtype, &rows, inputs));
-        }
-        wanted.iter().for_each(|(part, _)| self.release(TensorId::Layer(layer, *part)));
-        Ok(FusedLinear { parts, outputs: wanted.iter().map(|(_, n)| n).sum(), inputs, bias, adapter: None })
     }
 
     /// Returns the row in the file of a matrix's output `row`.
