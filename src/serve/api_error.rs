@@ -27,44 +27,42 @@ pub(super) struct ApiError {
 }
 
 impl ApiError {
-    pub fn new(status: StatusCode, code: &'static str, message: impl Into<String>) -> Self {
+    pub fn new(status: StatusCode, code: &'static str, message: impl Into<String>) -> Box<Self> {
         let message = message.into();
-        ApiError { status, message, param: None, code, pointer: None, hint: None }
+        Box::new(ApiError { status, message, param: None, code, pointer: None, hint: None })
     }
 
     /// Returns the error for a field with a wrong value.
-    pub fn field(param: impl Into<String>, message: impl Into<String>) -> Self {
-        let error = Self::new(StatusCode::BAD_REQUEST, "invalid_value", message);
-        ApiError { param: Some(param.into()), ..error }
+    pub fn field(param: impl Into<String>, message: impl Into<String>) -> Box<Self> {
+        Self::new(StatusCode::BAD_REQUEST, "invalid_value", message).with_param(param)
     }
 
     /// Returns the error for a field that this server knows and does not support.
-    pub fn unsupported(param: impl Into<String>, why: &str) -> Self {
+    pub fn unsupported(param: impl Into<String>, why: &str) -> Box<Self> {
         let param = param.into();
         let message = format!("`{param}` is not supported: {why}");
-        ApiError { code: "unsupported_parameter", ..Self::field(param, message) }
+        Self::new(StatusCode::BAD_REQUEST, "unsupported_parameter", message).with_param(param)
     }
 
     /// Names the field.
-    pub fn with_param(mut self, param: impl Into<String>) -> Self {
+    pub fn with_param(mut self: Box<Self>, param: impl Into<String>) -> Box<Self> {
         self.param = Some(param.into());
         self
     }
 
-    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+    pub fn hint(mut self: Box<Self>, hint: impl Into<String>) -> Box<Self> {
         self.hint = Some(hint.into());
         self
     }
 
     /// Converts an error of the engine that the field `param` caused.
-    pub fn of(error: &Error, param: impl Into<String>) -> Self {
+    pub fn of(error: &Error, param: impl Into<String>) -> Box<Self> {
         let found = Self::general(error);
-        let param = Some(param.into()).filter(|_| found.status == StatusCode::BAD_REQUEST);
-        ApiError { param, ..found }
+        if found.status == StatusCode::BAD_REQUEST { found.with_param(param) } else { found }
     }
 
     /// Converts an error of the engine.
-    pub fn general(error: &Error) -> Self {
+    pub fn general(error: &Error) -> Box<Self> {
         let (status, code) = match error.kind() {
             ErrorKind::Busy => (StatusCode::SERVICE_UNAVAILABLE, "busy"),
             ErrorKind::Cancelled => (StatusCode::SERVICE_UNAVAILABLE, "cancelled"),
@@ -74,11 +72,10 @@ impl ApiError {
             }
             kind => (StatusCode::BAD_REQUEST, kind.code()),
         };
-        ApiError {
-            pointer: error.pointer().map(str::to_owned),
-            hint: error.hint_text().map(str::to_owned),
-            ..Self::new(status, code, error.to_string())
-        }
+        let mut found = Self::new(status, code, error.to_string());
+        found.pointer = error.pointer().map(str::to_owned);
+        found.hint = error.hint_text().map(str::to_owned);
+        found
     }
 
     pub fn text(&self) -> &str {

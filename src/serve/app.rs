@@ -63,7 +63,7 @@ impl App {
         let bytes = match read.await {
             Err(_) => {
                 let message = "the body did not arrive in time";
-                return Err(Box::new(ApiError::new(StatusCode::REQUEST_TIMEOUT, "timeout", message)));
+                return Err(ApiError::new(StatusCode::REQUEST_TIMEOUT, "timeout", message));
             }
             Ok(Err(error)) => {
                 let source = std::error::Error::source(&error).map(ToString::to_string);
@@ -72,11 +72,11 @@ impl App {
                     true => (StatusCode::PAYLOAD_TOO_LARGE, format!("the body has more than {most} bytes")),
                     false => (StatusCode::BAD_REQUEST, format!("the body cannot be read: {error}")),
                 };
-                return Err(Box::new(ApiError::new(status, "invalid_body", message)));
+                return Err(ApiError::new(status, "invalid_body", message));
             }
             Ok(Ok(bytes)) => bytes,
         };
-        String::from_utf8(bytes.into()).map_err(|_| Box::new(ApiError::field("", "the body is not UTF-8")))
+        String::from_utf8(bytes.into()).map_err(|_| ApiError::field("", "the body is not UTF-8"))
     }
 
     /// Reads a body into a request, on another thread.
@@ -108,7 +108,7 @@ impl App {
                 let names: Vec<&str> = self.models.iter().map(|model| model.source.name.as_str()).collect();
                 let message = format!("there is no model `{}`", name.unwrap_or_default());
                 let error = ApiError::new(StatusCode::NOT_FOUND, "model_not_found", message);
-                Err(Box::new(error.with_param("model").hint(format!("there are: {}", names.join(", ")))))
+                Err(error.with_param("model").hint(format!("there are: {}", names.join(", "))))
             }
         }
     }
@@ -128,7 +128,7 @@ impl App {
         let most = self.options.max_constraint;
         if size > most {
             let message = format!("the constraint has {size} bytes, the limit is {most}");
-            return Err(Box::new(ApiError::new(StatusCode::BAD_REQUEST, "too_complex", message)));
+            return Err(ApiError::new(StatusCode::BAD_REQUEST, "too_complex", message));
         }
         let ready = self.ready.clone();
         let large = (size > LARGE_CONSTRAINT).then(|| self.large.clone());
@@ -181,7 +181,7 @@ pub(super) async fn blocking<T: Send + 'static>(
 ) -> ApiResult<T> {
     tokio::task::spawn_blocking(work).await.unwrap_or_else(|_| {
         let message = "the request failed inside; this is a fault of the program";
-        Err(Box::new(ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", message)))
+        Err(ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", message))
     })
 }
 

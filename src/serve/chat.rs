@@ -85,7 +85,7 @@ fn read(text: &str, defaults: &SamplingParams) -> ApiResult<ChatRequest> {
 /// Checks a limit of tokens.
 pub(super) fn positive(param: &str, limit: Option<usize>) -> ApiResult<Option<usize>> {
     match limit {
-        Some(0) => Err(Box::new(ApiError::field(param, format!("`{param}` is 0; allow at least one token")))),
+        Some(0) => Err(ApiError::field(param, format!("`{param}` is 0; allow at least one token"))),
         other => Ok(other),
     }
 }
@@ -103,13 +103,13 @@ fn read_template_fields(fields: &mut Fields, chat: &mut ChatInput) -> ApiResult<
     if continues {
         let Some(begun) = chat.last_answer.take() else {
             let message = "`continue_final_message` needs a last message of the assistant";
-            return Err(Box::new(ApiError::field("continue_final_message", message)));
+            return Err(ApiError::field("continue_final_message", message));
         };
         chat.messages.pop();
         chat.begun = Some(begun);
     } else if generates == Some(false) {
         let why = "use `continue_final_message` to continue a message";
-        return Err(Box::new(ApiError::unsupported("add_generation_prompt", why)));
+        return Err(ApiError::unsupported("add_generation_prompt", why));
     }
     Ok(())
 }
@@ -296,9 +296,5 @@ impl EventWriter for ChunkWriter {
             events.data(&chunk);
         }
         events.end();
-    }
-
-    fn fail(&mut self, error: &ApiError, events: &mut Events) {
-        events.data(&json!({"error": error.object()}));
     }
 }

@@ -82,7 +82,7 @@ fn read(text: &str, defaults: &SamplingParams) -> ApiResult<CompletionRequest> {
         Some("0" | "1" | "true") => true,
         Some(_) => {
             let why = "only the log-probabilities of the chosen tokens are reported; use 1";
-            return Err(Box::new(ApiError::unsupported("logprobs", why)));
+            return Err(ApiError::unsupported("logprobs", why));
         }
     };
     let mut warnings = Vec::new();
@@ -104,14 +104,10 @@ fn read_prompt(fields: &mut Fields) -> ApiResult<String> {
         Value::String(text) => Ok(text),
         Value::Array(list) => match &list[..] {
             [Value::String(text)] => Ok(text.clone()),
-            [Value::String(_), ..] => {
-                Err(Box::new(ApiError::unsupported("prompt", "send a request for each prompt")))
-            }
-            _ => {
-                Err(Box::new(ApiError::unsupported("prompt", "token numbers are no prompt here; send text")))
-            }
+            [Value::String(_), ..] => Err(ApiError::unsupported("prompt", "send a request for each prompt")),
+            _ => Err(ApiError::unsupported("prompt", "token numbers are no prompt here; send text")),
         },
-        _ => Err(Box::new(ApiError::field("prompt", "`prompt` must be a string"))),
+        _ => Err(ApiError::field("prompt", "`prompt` must be a string")),
     }
 }
 
@@ -184,9 +180,5 @@ impl EventWriter for TextWriter {
             events.data(&chunk);
         }
         events.end();
-    }
-
-    fn fail(&mut self, error: &ApiError, events: &mut Events) {
-        events.data(&json!({"error": error.object()}));
     }
 }

@@ -32,7 +32,7 @@ pub(super) fn read_format(
     match (found.len(), found.get(1)) {
         (_, Some(second)) => {
             let message = format!("`{}` and `{}` both constrain the output", found[0].param, second.param);
-            Err(Box::new(ApiError::field(second.param.clone(), message).hint("leave one of them out")))
+            Err(ApiError::field(second.param.clone(), message).hint("leave one of them out"))
         }
         _ => Ok(found.pop()),
     }
@@ -73,7 +73,7 @@ pub(super) fn read_response_format(mut format: Fields, flat: bool) -> ApiResult<
         _ => {
             let message = format!("`{kind_path}` is {kind:?}");
             let hint = "known are text, json_object, json_schema, structural_tag, regex and grammar";
-            return Err(Box::new(ApiError::field(kind_path, message).hint(hint)));
+            return Err(ApiError::field(kind_path, message).hint(hint));
         }
     };
     format.finish()?;
@@ -173,5 +173,5 @@ fn text_or_json(value: &RawValue) -> String {
 }
 
 pub(super) fn missing(param: &str) -> Box<ApiError> {
-    Box::new(ApiError::field(param, format!("`{param}` is missing")))
+    ApiError::field(param, format!("`{param}` is missing"))
 }

@@ -22,7 +22,7 @@ pub(super) fn read_messages(fields: &mut Fields) -> ApiResult<ChatInput> {
         add_message(&mut chat, message, &path)?;
     }
     if chat.messages.is_empty() {
-        return Err(Box::new(ApiError::field("messages", "`messages` is empty")));
+        return Err(ApiError::field("messages", "`messages` is empty"));
     }
     Ok(chat)
 }
@@ -30,7 +30,7 @@ pub(super) fn read_messages(fields: &mut Fields) -> ApiResult<ChatInput> {
 /// Adds a message of a client.
 pub(super) fn add_message(chat: &mut ChatInput, message: Value, path: &str) -> ApiResult<()> {
     let Value::Object(mut message) = message else {
-        return Err(Box::new(ApiError::field(path, format!("`{path}` must be an object"))));
+        return Err(ApiError::field(path, format!("`{path}` must be an object")));
     };
     if let Some(content) = message.get_mut("content").filter(|content| content.is_array()) {
         let text = parts_text(content, &format!("{path}.content"))?;
@@ -44,7 +44,7 @@ pub(super) fn add_message(chat: &mut ChatInput, message: Value, path: &str) -> A
         Some(_) => {
             let param = format!("{path}.content");
             let text = format!("`{param}` must be a string or a list of parts");
-            return Err(Box::new(ApiError::field(param, text)));
+            return Err(ApiError::field(param, text));
         }
     }
     // Templates know no developer.
@@ -111,14 +111,14 @@ pub(super) fn content_text(value: &RawValue, path: &str) -> ApiResult<String> {
 pub(super) fn parts_text(parts: &Value, path: &str) -> ApiResult<String> {
     let Value::Array(parts) = parts else {
         let text = format!("`{path}` must be a string or a list of parts");
-        return Err(Box::new(ApiError::field(path, text)));
+        return Err(ApiError::field(path, text));
     };
     let mut text = String::new();
     for (i, part) in parts.iter().enumerate() {
         let kind = part.get("type").and_then(Value::as_str).unwrap_or_default();
         let param = format!("{path}[{i}].type");
         if !TEXT_PARTS.contains(&kind) {
-            return Err(Box::new(ApiError::unsupported(param, &format!("{kind:?} is no text"))));
+            return Err(ApiError::unsupported(param, &format!("{kind:?} is no text")));
         }
         let content = part.get("text").or_else(|| part.get("refusal")).and_then(Value::as_str);
         let Some(content) = content else {

@@ -59,7 +59,7 @@ pub(super) async fn responses(State(app): State<Arc<App>>, body: Body) -> ApiRes
     let outputs = running.outputs().await?;
     outputs.iter().for_each(|output| app.metrics.output(output));
     let Some(output) = outputs.first() else {
-        return Err(Box::new(ApiError::field("", "there is no answer")));
+        return Err(ApiError::field("", "there is no answer"));
     };
     let items = object.items(&format, output);
     Ok(json_response(&object.finished(&items, output)))
@@ -142,7 +142,7 @@ fn read_input(fields: &mut Fields, warnings: &mut Vec<String>) -> ApiResult<Chat
         add_item(&mut chat, item, format!("input[{i}]"), warnings)?;
     }
     if chat.messages.is_empty() {
-        return Err(Box::new(ApiError::field("input", "`input` is empty")));
+        return Err(ApiError::field("input", "`input` is empty"));
     }
     Ok(chat)
 }
@@ -196,7 +196,7 @@ fn add_item(
         }
         _ => {
             let why = format!("items of the type {kind:?} are not known here");
-            return Err(Box::new(ApiError::unsupported(format!("{path}.type"), &why)));
+            return Err(ApiError::unsupported(format!("{path}.type"), &why));
         }
     }
     fields.finish()

@@ -76,7 +76,7 @@ fn read_tokens(model: &LoadedModel, text: &str) -> ApiResult<Value> {
     let vocab = model.engine.vocabulary();
     if let Some(unknown) = tokens.iter().find(|&&token| token as usize >= vocab.len()) {
         let message = format!("there is no token {unknown}; the vocabulary has {}", vocab.len());
-        return Err(Box::new(ApiError::field("tokens", message)));
+        return Err(ApiError::field("tokens", message));
     }
     let text = String::from_utf8_lossy(&vocab.decode(&tokens)).into_owned();
     Ok(json!({"prompt": text, "content": text}))

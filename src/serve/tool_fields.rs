@@ -23,7 +23,7 @@ pub(super) fn read_tools(fields: &mut Fields) -> ApiResult<Option<ToolRequest>> 
         return match asks {
             true => {
                 let message = "`tool_choice` needs `tools`";
-                Err(Box::new(ApiError::field(choice_path, message)))
+                Err(ApiError::field(choice_path, message))
             }
             false => Ok(None),
         };
@@ -72,7 +72,7 @@ fn add_functions(tools: &mut ToolRequest, functions: &[(&RawValue, String)]) -> 
 
 fn parse<'t>(tools: impl Iterator<Item = &'t str>) -> ApiResult<Tools> {
     let text = format!("[{}]", tools.collect::<Vec<_>>().join(","));
-    Tools::parse(&text).map_err(|error| Box::new(ApiError::of(&error, "tools")))
+    Tools::parse(&text).map_err(|error| ApiError::of(&error, "tools"))
 }
 
 /// Leaves out the tools that must not be called; the model still sees them.
@@ -110,7 +110,7 @@ fn check_named(tools: &ToolRequest, param: &str) -> ApiResult<()> {
 
 fn no_tool(name: &str, param: &str) -> Box<ApiError> {
     let message = format!("`{param}` names the tool {name:?}, which is not in `tools`");
-    Box::new(ApiError::field(param, message))
+    ApiError::field(param, message)
 }
 
 /// Reads a tool that takes text; returns it with its form in the prompt.
@@ -131,7 +131,7 @@ fn custom_tool(tool: &RawValue, path: &str) -> ApiResult<Option<(CustomTool, Val
     let name = own.text("name")?.ok_or_else(|| missing(&name_path))?;
     if name.is_empty() || !name.chars().all(|c| c.is_ascii_alphanumeric() || "_-.".contains(c)) {
         let message = format!("`{name_path}` must be letters, digits, `_`, `-` and `.`, not {name:?}");
-        return Err(Box::new(ApiError::field(name_path, message)));
+        return Err(ApiError::field(name_path, message));
     }
     let description = own.text("description")?.unwrap_or_default();
     let param = own.path_of("format");
@@ -157,7 +157,7 @@ fn custom_input(mut format: Fields) -> ApiResult<CustomInput> {
         Some("grammar") => {}
         other => {
             let message = format!("`{kind_path}` is {other:?}");
-            return Err(Box::new(ApiError::field(kind_path, message).hint("known are text and grammar")));
+            return Err(ApiError::field(kind_path, message).hint("known are text and grammar"));
         }
     }
     let mut grammar = match format.object("grammar")? {
@@ -176,7 +176,7 @@ fn custom_input(mut format: Fields) -> ApiResult<CustomInput> {
         "regex" => Ok(CustomInput::Regex(definition)),
         _ => {
             let message = format!("`{syntax_path}` is {syntax:?}");
-            Err(Box::new(ApiError::field(syntax_path, message).hint("known are lark and regex")))
+            Err(ApiError::field(syntax_path, message).hint("known are lark and regex"))
         }
     }
 }
@@ -223,7 +223,7 @@ fn read_choice(choice: &RawValue, path: &str, tools: &mut ToolRequest) -> ApiRes
         _ => {
             let message = format!("`{kind_path}` is {kind:?}");
             let hint = "known are function, custom and allowed_tools";
-            return Err(Box::new(ApiError::field(kind_path, message).hint(hint)));
+            return Err(ApiError::field(kind_path, message).hint(hint));
         }
     };
     fields.finish()?;
@@ -251,7 +251,7 @@ fn mode(word: &str, path: &str) -> ApiResult<Option<Calls>> {
         "required" | "any" => Ok(Some(Calls::Required)),
         _ => {
             let message = format!("`{path}` is {word:?}");
-            Err(Box::new(ApiError::field(path, message).hint("known are none, auto, required, or a tool")))
+            Err(ApiError::field(path, message).hint("known are none, auto, required, or a tool"))
         }
     }
 }

@@ -155,7 +155,7 @@ impl<'a> Measurement<'a> {
         let has_draft = engine.draft().is_some();
         let is_wanted = |arm: &Arm| wanted.is_empty() || *arm == Arm::Off || wanted.contains(arm);
         let applies = |arm: &Arm| arm.applies(prepared.grammar.is_some(), has_draft);
-        let arms = Arm::ALL.into_iter().filter(|arm| is_wanted(arm) && applies(arm));
+        let arms = Arm::all().filter(|arm| is_wanted(arm) && applies(arm));
         let arms = arms.map(|arm| Ok((arm, twin(engine)?))).collect::<Result<Vec<_>>>()?;
         let samples = arms.iter().map(|_| Samples::default()).collect();
         Ok(Measurement { scenario, prepared, arms, samples, free_tokens: scenario.max_tokens() })

@@ -14,20 +14,19 @@ use crate::error::Result;
 /// # Errors
 /// If a plot cannot be drawn.
 pub(super) fn html(report: &DecodeReport) -> Result<String> {
-    let arms = Arm::ALL.into_iter().filter(|arm| {
+    let arms = Arm::all().filter(|arm| {
         let has = |result: &ArmResult| result.arm == *arm;
         !matches!(arm, Arm::Off | Arm::Unconstrained)
             && report.scenarios.iter().any(|scenario| scenario.arms.iter().any(has))
     });
     let arms: Vec<Arm> = arms.collect();
-    let legend: Vec<_> = arms.iter().map(|arm| (arm.name(), arm.color())).collect();
     let mut body = String::new();
     if report.interrupted {
         body += "<p><strong>Interrupted: the last scenario has fewer rounds.</strong></p>\n";
     }
     body += "<h2>Speed against one forward per token</h2>\n<p>Median of all rounds with its quartiles. 1 is the \
              mode <code>off</code>. Texts without a constraint are in the tables only, because they differ in length. Times include the prompt, which is read anew each time.</p>\n";
-    body += &page::legend(&legend);
+    body += &page::legend(arms.iter().map(|arm| (arm.name(), arm.color())));
     body += &figure(report, &arms, "times the speed of off", 1.0, |arm| {
         (arm.speedup.median, arm.speedup.low, arm.speedup.high)
     })?;

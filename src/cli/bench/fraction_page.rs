@@ -8,6 +8,8 @@
 
 use std::fmt::Write;
 
+use plotters::style::RGBColor;
+
 use super::fraction_plot;
 use super::fraction_report::FractionReport;
 use super::outputs::Report;
@@ -27,13 +29,8 @@ pub(super) fn html(report: &FractionReport) -> Result<String> {
          deterministic fraction. Drafts of forced runs save the forwards of these tokens. What remains is the \
          cost of their rows in the forwards that verify them. Points are measured, with their quartiles.</p>\n",
     );
-    let legend: Vec<(String, (u8, u8, u8))> = fraction_plot::legend(report)
-        .into_iter()
-        .map(|(name, color)| (name, (color.0, color.1, color.2)))
-        .chain([("your figures".to_owned(), (0xe0, 0x31, 0x6b))])
-        .collect();
-    let legend: Vec<_> = legend.iter().map(|(name, color)| (name.as_str(), *color)).collect();
-    body += &page::legend(&legend);
+    let own = ("your figures", RGBColor(0xe0, 0x31, 0x6b));
+    body += &page::legend(fraction_plot::legend(report).into_iter().chain([own]));
     for (class, width) in [("wide", WIDE), ("narrow", NARROW)] {
         let _ = writeln!(
             body,

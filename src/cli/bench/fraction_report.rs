@@ -106,19 +106,20 @@ impl FractionReport {
             let Spread { median, low, high, .. } = arm.speedup;
             format!("{} ({}-{})", short(median), short(low), short(high))
         };
+        let mut add = |fraction: String, longest: String, arms: &[FractionArm], ceilings: [String; 2]| {
+            let speedups = arms.iter().filter(|arm| arm.arm != Arm::Off).map(with_spread);
+            let same = if arms.iter().all(|arm| arm.same_text) { "yes" } else { "no" };
+            let row = [fraction, longest].into_iter().chain(speedups).chain(ceilings);
+            grid.rows.push(row.chain([same.to_owned()]).collect());
+        };
         for point in &self.points {
-            let mut row = vec![format!("{:.3}", point.fraction), point.longest_run.to_string()];
-            row.extend(point.arms.iter().filter(|arm| arm.arm != Arm::Off).map(with_spread));
-            row.extend([short(point.ceilings.measured_rows), short(point.ceilings.free_rows)]);
-            row.push(if point.arms.iter().all(|arm| arm.same_text) { "yes" } else { "no" }.to_owned());
-            grid.rows.push(row);
+            let ceilings = [short(point.ceilings.measured_rows), short(point.ceilings.free_rows)];
+            let fraction = format!("{:.3}", point.fraction);
+            add(fraction, point.longest_run.to_string(), &point.arms, ceilings);
         }
         if let Some(own) = &self.own {
-            let mut row = vec![format!("{:.3} (own schema)", own.fraction), "-".to_owned()];
-            row.extend(own.arms.iter().filter(|arm| arm.arm != Arm::Off).map(with_spread));
-            row.extend(["-".to_owned(), short(1.0 / (1.0 - own.fraction).max(1e-9))]);
-            row.push(if own.arms.iter().all(|arm| arm.same_text) { "yes" } else { "no" }.to_owned());
-            grid.rows.push(row);
+            let ceilings = ["-".to_owned(), short(1.0 / (1.0 - own.fraction).max(1e-9))];
+            add(format!("{:.3} (own schema)", own.fraction), "-".to_owned(), &own.arms, ceilings);
         }
         grid
     }

@@ -59,7 +59,7 @@ pub(super) struct Mark {
     pub value: f64,
     pub low: f64,
     pub high: f64,
-    pub color: (u8, u8, u8),
+    pub color: RGBColor,
 }
 
 /// Draws marks on named lines along one axis, with a line at `reference`.
@@ -109,10 +109,9 @@ pub(super) fn marks(
         plotting.draw(&PathElement::new(upright, INK.stroke_width(1))).map_err(text)?;
         for mark in marks {
             let y = count - mark.line as f64 - (mark.lane as f64 + 0.9) / (lanes as f64 + 0.8);
-            let color = RGBColor(mark.color.0, mark.color.1, mark.color.2);
             let whisker = vec![(mark.low, y), (mark.high, y)];
-            plotting.draw(&PathElement::new(whisker, color.stroke_width(2))).map_err(text)?;
-            plotting.draw(&Circle::new((mark.value, y), 4, color.filled())).map_err(text)?;
+            plotting.draw(&PathElement::new(whisker, mark.color.stroke_width(2))).map_err(text)?;
+            plotting.draw(&Circle::new((mark.value, y), 4, mark.color.filled())).map_err(text)?;
         }
         Ok(())
     })
@@ -138,7 +137,7 @@ mod tests {
 
     #[test]
     fn marks_are_an_svg_with_their_colors() {
-        let mark = Mark { line: 0, lane: 0, value: 2.0, low: 1.9, high: 2.2, color: (1, 2, 3) };
+        let mark = Mark { line: 0, lane: 0, value: 2.0, low: 1.9, high: 2.2, color: RGBColor(1, 2, 3) };
         let names = ["a < b".to_owned(), "a name that is much too long for the margin".into()];
         for width in [WIDE, NARROW] {
             let svg = marks(width, "times off", &names, 1, &[mark.copy()], 1.0).unwrap();

@@ -42,10 +42,10 @@ pub(super) async fn automaton(State(app): State<Arc<App>>, body: Body) -> ApiRes
     fields.finish()?;
     if constraint.len() > MAX_TEXT {
         let message = format!("the constraint has {} bytes, the limit is {MAX_TEXT}", constraint.len());
-        return Err(Box::new(ApiError::field("constraint", message)));
+        return Err(ApiError::field("constraint", message));
     }
     if !(1..=MAX_STATES).contains(&limit) {
-        return Err(Box::new(ApiError::field("limit", format!("`limit` must be from 1 to {MAX_STATES}"))));
+        return Err(ApiError::field("limit", format!("`limit` must be from 1 to {MAX_STATES}")));
     }
     let model = app.model(model.as_deref()).await?;
     let value = app.page_work(deadline, move || graph_of(&model, &kind, &constraint, limit)).await?;
@@ -58,10 +58,7 @@ fn graph_of(model: &LoadedModel, kind: &str, text: &str, limit: usize) -> ApiRes
     let grammar = model.engine.compiler().compile(&constraint);
     let grammar = grammar.map_err(|error| ApiError::of(&error, "constraint"))?;
     let Some(found) = grammar.matcher().state_graph(limit) else {
-        return Err(Box::new(ApiError::field(
-            "constraint",
-            "a constraint over tokens has no states over bytes",
-        )));
+        return Err(ApiError::field("constraint", "a constraint over tokens has no states over bytes"));
     };
     let states = if found.complete { merged(&found) } else { plain(&found) };
     Ok(json!({
@@ -89,10 +86,10 @@ fn read_constraint(model: &LoadedModel, kind: &str, text: &str) -> ApiResult<Con
         other => {
             let error = ApiError::field("kind", format!("`kind` is {other:?}"));
             let hint = "known are json_schema, regex, choice, pattern, ebnf, gbnf and lark";
-            return Err(Box::new(error.hint(hint)));
+            return Err(error.hint(hint));
         }
     };
-    constraint.map_err(|error| Box::new(ApiError::of(&error, "constraint")))
+    constraint.map_err(|error| ApiError::of(&error, "constraint"))
 }
 
 /// A state as the page draws it.

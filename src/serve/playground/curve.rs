@@ -60,8 +60,7 @@ pub(super) async fn costs(State(app): State<Arc<App>>, body: Body) -> ApiResult<
     let name = fields.text("model")?;
     fields.finish()?;
     let model = app.model(name.as_deref()).await?;
-    let value =
-        alone(move || forward_costs(&model).map_err(|error| Box::new(ApiError::general(&error)))).await?;
+    let value = alone(move || forward_costs(&model).map_err(|error| ApiError::general(&error))).await?;
     Ok(json_response(&value))
 }
 
@@ -90,7 +89,7 @@ pub(super) async fn measure(State(app): State<Arc<App>>, body: Body) -> ApiResul
     fields.finish()?;
     let Some(schema) = SCHEMAS.get(number) else {
         let message = format!("there is no schema {number}; there are {}", SCHEMAS.len());
-        return Err(Box::new(ApiError::field("schema", message)));
+        return Err(ApiError::field("schema", message));
     };
     let model = app.model(name.as_deref()).await?;
     let hang_up = CancelOnDrop(CancelToken::new());
@@ -120,7 +119,7 @@ async fn alone(work: impl FnOnce() -> ApiResult<Value> + Send + 'static) -> ApiR
     }
     if RUNS.swap(true, Ordering::Acquire) {
         let message = "another measurement runs";
-        return Err(Box::new(ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "busy", message)));
+        return Err(ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "busy", message));
     }
     let done = Done;
     blocking(move || {
@@ -132,7 +131,7 @@ async fn alone(work: impl FnOnce() -> ApiResult<Value> + Send + 'static) -> ApiR
 
 /// Measures one schema: seconds with and without drafts of forced runs, in turn.
 fn point(model: &LoadedModel, schema: &str, cancel: &CancelToken) -> ApiResult<Value> {
-    let failed = |error: crate::Error| Box::new(ApiError::general(&error));
+    let failed = |error: crate::Error| ApiError::general(&error);
     let extractor = Extractor::new(&model.engine, schema).map_err(failed)?;
     let request = || {
         let request = extractor.request(TEXT).map_err(failed)?;
@@ -156,7 +155,7 @@ fn point(model: &LoadedModel, schema: &str, cancel: &CancelToken) -> ApiResult<V
             let output = engine.generate(request).map_err(failed)?;
             if cancel.is_cancelled() {
                 let message = "the client has hung up";
-                return Err(Box::new(ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "cancelled", message)));
+                return Err(ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "cancelled", message));
             }
             let prompt = output.stats.spent.map_or(0.0, |spent| spent.prompt);
             if round > 0 {

@@ -49,7 +49,7 @@ pub(super) async fn explorer(State(app): State<Arc<App>>, body: Body) -> ApiResu
         "model" => None,
         other => {
             let error = ApiError::field("profile", format!("`profile` is {other:?}"));
-            return Err(Box::new(error.hint("known are friendly, confused, mismatch and model")));
+            return Err(error.hint("known are friendly, confused, mismatch and model"));
         }
     };
     let model = fields.text("model")?;
@@ -63,7 +63,7 @@ pub(super) async fn explorer(State(app): State<Arc<App>>, body: Body) -> ApiResu
             let document = document.ok_or_else(|| missing("text"))?;
             if schema.len() > app.options.max_constraint {
                 let message = format!("the schema has more than {} bytes", app.options.max_constraint);
-                return Err(Box::new(ApiError::field("schema", message)));
+                return Err(ApiError::field("schema", message));
             }
             let model = app.model(model.as_deref()).await?;
             let look = move || model_position(&model, &schema, &document, &settings, deadline);
@@ -89,16 +89,16 @@ impl Settings {
         };
         if tokens.len() > MAX_STEPS {
             let message = format!("`tokens` has {} tokens, the limit is {MAX_STEPS}", tokens.len());
-            return Err(Box::new(ApiError::field("tokens", message)));
+            return Err(ApiError::field("tokens", message));
         }
         let temperature = f64::from(fields.number("temperature")?.unwrap_or(1.0));
         if !(0.01..=10.0).contains(&temperature) {
             let message = "`temperature` must be a number from 0.01 to 10";
-            return Err(Box::new(ApiError::field("temperature", message)));
+            return Err(ApiError::field("temperature", message));
         }
         let top_p = f64::from(fields.number("top_p")?.unwrap_or(0.9));
         if !(0.0..=1.0).contains(&top_p) || top_p == 0.0 {
-            return Err(Box::new(ApiError::field("top_p", "`top_p` must be above 0 and at most 1")));
+            return Err(ApiError::field("top_p", "`top_p` must be above 0 and at most 1"));
         }
         Ok(Settings { tokens, temperature, top_p })
     }
@@ -139,7 +139,7 @@ fn model_position(
     let in_schema = |error: Error| ApiError::of(&error, "schema");
     if let Some(unknown) = settings.tokens.iter().find(|&&token| token as usize >= vocab.len()) {
         let message = format!("there is no token {unknown}; the vocabulary has {}", vocab.len());
-        return Err(Box::new(ApiError::field("tokens", message)));
+        return Err(ApiError::field("tokens", message));
     }
     let extractor = Extractor::new(engine, schema).map_err(in_schema)?;
     let prompt = extractor.prompt(document).map_err(|error| ApiError::of(&error, "text"))?;

@@ -30,13 +30,13 @@ pub(super) fn read_generation(
         }
         Some(other) => {
             let error = ApiError::field("as", format!("`as` is {other:?}"));
-            return Err(Box::new(error.hint("known are text and chat")));
+            return Err(error.hint("known are text and chat"));
         }
     };
     let mut request = GenerationRequest::new(prompt);
     read_options(fields, &mut request, defaults)?;
     if request.choices != 1 {
-        return Err(Box::new(ApiError::unsupported("n", "the playground shows one output")));
+        return Err(ApiError::unsupported("n", "the playground shows one output"));
     }
     if let Some(constraint) = fields.object("constraint")? {
         request.format = read_constraint(constraint)?;
@@ -65,7 +65,7 @@ pub(super) fn read_constraint(mut constraint: Fields) -> ApiResult<Option<Format
         "structural_tag" => FormatKind::StructuralTag(text),
         other => {
             let error = ApiError::field(kind_path, format!("there is no constraint {other:?}"));
-            return Err(Box::new(error.hint(format!("known are {KINDS}"))));
+            return Err(error.hint(format!("known are {KINDS}")));
         }
     };
     Ok(Some(FormatRequest { kind, param, whitespace: None, closed: false }))

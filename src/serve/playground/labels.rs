@@ -39,7 +39,7 @@ pub(super) async fn labels(State(app): State<Arc<App>>, body: Body) -> ApiResult
         Some("all") => Levels::All,
         Some(other) => {
             let error = ApiError::field("levels", format!("`levels` is {other:?}"));
-            return Err(Box::new(error.hint("known are listed, leaves and all")));
+            return Err(error.hint("known are listed, leaves and all"));
         }
     };
     let document = fields.text("text")?.ok_or_else(|| missing("text"))?;
@@ -61,7 +61,7 @@ fn read_labels(text: &str, separator: &str, levels: Levels) -> ApiResult<Labels>
     let count = labels.texts().len();
     if count > MAX_LABELS {
         let error = ApiError::field("labels", format!("there are {count} labels, the limit is {MAX_LABELS}"));
-        return Err(Box::new(error.hint("`ffwd classify` takes more")));
+        return Err(error.hint("`ffwd classify` takes more"));
     }
     Ok(labels.paths(separator, levels))
 }

@@ -69,7 +69,7 @@ fn read_position(fields: &mut Fields) -> ApiResult<ShownPosition> {
     };
     let text = fields.text("why")?;
     if text.as_ref().is_some_and(|text| text.len() > MAX_WHY) {
-        return Err(Box::new(ApiError::field("why", format!("`why` has more than {MAX_WHY} bytes"))));
+        return Err(ApiError::field("why", format!("`why` has more than {MAX_WHY} bytes")));
     }
     // A larger number is no token either.
     let number = |token| TokenId::try_from(token).unwrap_or(TokenId::MAX);
@@ -91,7 +91,7 @@ fn look(
     };
     let mut named = position.tokens.iter().copied().chain(asked);
     if let Some(unknown) = named.find(|&token| token as usize >= vocab.len()) {
-        return Err(Box::new(ApiError::field("tokens", format!("there is no token {unknown}"))));
+        return Err(ApiError::field("tokens", format!("there is no token {unknown}")));
     }
     let mut matcher = prepared.grammar.as_ref().map(|grammar| grammar.matcher());
     if let Some(matcher) = &mut matcher {
@@ -129,7 +129,7 @@ pub(super) fn next_logits(
     let context = target.config().context;
     if tokens.len() > context {
         let message = format!("prompt and output have {} tokens; the context is {context}", tokens.len());
-        return Err(Box::new(ApiError::field("tokens", message)));
+        return Err(ApiError::field("tokens", message));
     }
     let failed = |error| ApiError::general(&error);
     let mut shown = model.shown.lock();
@@ -149,7 +149,7 @@ pub(super) fn next_logits(
         rows = target.forward(piece, &mut cache, last..piece.len()).map_err(failed)?;
     }
     *shown = Some((tokens, cache));
-    rows.pop().ok_or_else(|| Box::new(ApiError::field("prompt", "the prompt is empty")))
+    rows.pop().ok_or_else(|| ApiError::field("prompt", "the prompt is empty"))
 }
 
 /// Returns the most probable tokens, all and legal ones, and the probability of the others.
