@@ -18,6 +18,7 @@ use serde::de::{DeserializeOwned, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 use super::api_error::{ApiError, ApiResult};
+use crate::vocab::TokenId;
 
 /// Longest part of a value that an error shows, in characters.
 const MAX_SHOWN: usize = 40;
@@ -152,6 +153,11 @@ impl<'a> Fields<'a> {
 
     pub fn flag(&mut self, name: &'static str) -> ApiResult<Option<bool>> {
         self.value(name, "true or false")
+    }
+
+    /// Returns a list of token numbers.
+    pub fn tokens(&mut self, name: &'static str) -> ApiResult<Option<Vec<TokenId>>> {
+        self.value(name, "a list of token numbers")
     }
 
     pub fn object(&mut self, name: &'static str) -> ApiResult<Option<Fields<'a>>> {

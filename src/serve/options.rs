@@ -82,7 +82,7 @@ pub(super) fn read_options(
         let message = format!("`stop` must be at most {MAX_STOPS} texts, none of them empty");
         return Err(ApiError::field("stop", message));
     }
-    request.stop_tokens = stop_tokens(fields)?;
+    request.stop_tokens = fields.tokens("stop_token_ids")?.unwrap_or_default();
     let (sampling, seeded) = read_sampling(fields, defaults)?;
     (request.sampling, request.seeded) = (sampling, seeded);
     if request.choices > 1 && request.sampling.is_greedy() {
@@ -100,13 +100,6 @@ pub(super) fn read_options(
         }
     }
     Ok(())
-}
-
-fn stop_tokens(fields: &mut Fields) -> ApiResult<Vec<TokenId>> {
-    let param = fields.path_of("stop_token_ids");
-    let Some(value) = fields.raw("stop_token_ids") else { return Ok(Vec::new()) };
-    serde_json::from_str(value.get())
-        .map_err(|_| ApiError::field(param, "`stop_token_ids` must be a list of token numbers"))
 }
 
 /// Returns the sampling parameters, and whether the client named a seed.

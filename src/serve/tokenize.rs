@@ -69,10 +69,8 @@ fn read_text(model: &LoadedModel, text: &str) -> ApiResult<Value> {
 fn read_tokens(model: &LoadedModel, text: &str) -> ApiResult<Value> {
     let mut fields = Fields::body(text)?;
     fields.raw("model");
-    let value = fields.raw("tokens").ok_or_else(|| missing("tokens"))?;
+    let tokens = fields.tokens("tokens")?.ok_or_else(|| missing("tokens"))?;
     fields.finish()?;
-    let tokens: Vec<TokenId> = serde_json::from_str(value.get())
-        .map_err(|_| ApiError::field("tokens", "`tokens` must be a list of token numbers"))?;
     let vocab = model.engine.vocabulary();
     if let Some(unknown) = tokens.iter().find(|&&token| token as usize >= vocab.len()) {
         let message = format!("there is no token {unknown}; the vocabulary has {}", vocab.len());

@@ -19,7 +19,7 @@ use super::outputs::ReportArgs;
 use super::rounds::{self, RoundArgs, Turn, interleave};
 use super::scenario::{self, ReadyScenario, Scenario};
 use super::spread::Spread;
-use crate::decode::{CancelToken, Engine, Event, Finish, forced_share};
+use crate::decode::{CancelToken, Engine, Event, Finish, Output, Request, forced_share};
 use crate::error::{Error, Place, Result};
 use crate::vocab::TokenId;
 
@@ -126,13 +126,32 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
 
 /// The samples of one arm.
 #[derive(Default)]
-struct Samples {
+pub(super) struct Samples {
     /// Seconds of the very first output, in which the engine knows nothing.
     first_output: Option<f64>,
-    seconds: Vec<f64>,
+    pub seconds: Vec<f64>,
     first_token: Vec<f64>,
-    prompt: Vec<f64>,
-    last: Option<crate::decode::Output>,
+    /// Seconds of reading the prompt.
+    pub prompt: Vec<f64>,
+    pub last: Option<Output>,
+}
+
+impl Samples {
+    /// Runs a request, whose times count in a round. Returns the output unless it was cancelled.
+    pub(super) fn run(&mut self, engine: &Engine, request: &Request, turn: Turn) -> Result<Option<&Output>> {
+        let start = Instant::now();
+        let output = engine.generate(request)?;
+        let seconds = start.elapsed().as_secs_f64();
+        if matches!(output.finish, Finish::Cancelled { .. }) {
+            return Ok(None);
+        }
+        self.first_output.get_or_insert(seconds);
+        if turn.round.is_some() {
+            self.seconds.push(seconds);
+            self.prompt.push(output.stats.spent.map_or(0.0, |spent| spent.prompt));
+        }
+        Ok(Some(self.last.insert(output)))
+    }
 }
 
 /// The measurement of one scenario.
@@ -185,25 +204,14 @@ impl<'a> Measurement<'a> {
             let request = self.prepared.request(*arm != Arm::Unconstrained);
             arm.apply(request.max_tokens(tokens)).cancel(stop)
         };
-        let start = Instant::now();
-        let output = engine.generate(&request())?;
-        let seconds = start.elapsed().as_secs_f64();
-        if matches!(output.finish, Finish::Cancelled { .. }) {
-            return Ok(());
-        }
         let samples = &mut self.samples[turn.arm];
-        samples.first_output.get_or_insert(seconds);
+        let Some(output) = samples.run(engine, &request(), turn)? else { return Ok(()) };
         if *arm == Arm::Off {
             self.free_tokens = output.tokens.len().max(1);
         }
-        if let Some(round) = turn.round {
-            samples.seconds.push(seconds);
-            samples.prompt.push(output.stats.spent.map_or(0.0, |spent| spent.prompt));
-            if round < FIRST_TOKEN_ROUNDS {
-                samples.first_token.extend(first_token(engine, request())?);
-            }
+        if turn.round.is_some_and(|round| round < FIRST_TOKEN_ROUNDS) {
+            samples.first_token.extend(first_token(engine, request())?);
         }
-        samples.last = Some(output);
         Ok(())
     }
 
@@ -284,7 +292,7 @@ pub(super) fn twin(engine: &Engine) -> Result<Engine> {
 }
 
 /// Returns the seconds to the first token of a request, which is cancelled there.
-fn first_token(engine: &Engine, request: crate::decode::Request) -> Result<Option<f64>> {
+fn first_token(engine: &Engine, request: Request) -> Result<Option<f64>> {
     let cancel = CancelToken::new();
     let request = request.cancel(&cancel);
     let (start, mut first) = (Instant::now(), None);

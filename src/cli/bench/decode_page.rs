@@ -7,6 +7,7 @@ use super::decode_report::{ArmResult, DecodeReport};
 use super::outputs::Report;
 use super::page::{self, escaped};
 use super::plot::{self, Mark};
+use super::spread::Spread;
 use crate::error::Result;
 
 /// Returns the page with plots, tables and texts.
@@ -27,19 +28,12 @@ pub(super) fn html(report: &DecodeReport) -> Result<String> {
     body += "<h2>Speed against one forward per token</h2>\n<p>Median of all rounds with its quartiles. 1 is the \
              mode <code>off</code>. Texts without a constraint are in the tables only, because they differ in length. Times include the prompt, which is read anew each time.</p>\n";
     body += &page::legend(arms.iter().map(|arm| (arm.name(), arm.color())));
-    body += &figure(report, &arms, "times the speed of off", 1.0, |arm| {
-        (arm.speedup.median, arm.speedup.low, arm.speedup.high)
-    })?;
+    body += &figure(report, &arms, "times the speed of off", |arm| arm.speedup)?;
     body +=
         "<h2>Without the prompt</h2>\n<p>The same after the time of reading the prompt is subtracted.</p>\n";
-    body += &figure(report, &arms, "times the speed of off, decoding alone", 1.0, |arm| {
-        (arm.decoding_speedup.median, arm.decoding_speedup.low, arm.decoding_speedup.high)
-    })?;
+    body += &figure(report, &arms, "times the speed of off, decoding alone", |arm| arm.decoding_speedup)?;
     body += "<h2>Tokens a forward</h2>\n<p>Output tokens by forwards of the model, that for the prompt included.</p>\n";
-    body += &figure(report, &arms, "tokens a forward", 1.0, |arm| {
-        let value = arm.tokens_per_forward();
-        (value, value, value)
-    })?;
+    body += &figure(report, &arms, "tokens a forward", |arm| Spread::of(&[arm.tokens_per_forward()]))?;
     body += "<h2>All figures</h2>\n";
     for (scenario, grid) in report.scenarios.iter().zip(report.grids()) {
         body += &grid.html();
@@ -58,17 +52,15 @@ fn figure(
     report: &DecodeReport,
     arms: &[Arm],
     axis: &str,
-    reference: f64,
-    value: impl Fn(&ArmResult) -> (f64, f64, f64),
+    value: impl Fn(&ArmResult) -> Spread,
 ) -> Result<String> {
     let lines: Vec<String> = report.scenarios.iter().map(|scenario| scenario.name.clone()).collect();
     let mut marks = Vec::new();
     for (line, scenario) in report.scenarios.iter().enumerate() {
         for result in &scenario.arms {
             let Some(lane) = arms.iter().position(|arm| *arm == result.arm) else { continue };
-            let (value, low, high) = value(result);
-            marks.push(Mark { line, lane, value, low, high, color: result.arm.color() });
+            marks.push(Mark { line, lane, value: value(result), color: result.arm.color() });
         }
     }
-    plot::figure(axis, |width| plot::marks(width, axis, &lines, arms.len(), &marks, reference))
+    plot::figure(axis, |width| plot::marks(width, axis, &lines, arms.len(), &marks, 1.0))
 }

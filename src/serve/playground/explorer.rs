@@ -82,11 +82,7 @@ struct Settings {
 
 impl Settings {
     fn read(fields: &mut Fields) -> ApiResult<Self> {
-        let tokens = match fields.raw("tokens") {
-            Some(value) => serde_json::from_str::<Vec<TokenId>>(value.get())
-                .map_err(|_| ApiError::field("tokens", "`tokens` must be a list of token numbers"))?,
-            None => Vec::new(),
-        };
+        let tokens = fields.tokens("tokens")?.unwrap_or_default();
         if tokens.len() > MAX_STEPS {
             let message = format!("`tokens` has {} tokens, the limit is {MAX_STEPS}", tokens.len());
             return Err(ApiError::field("tokens", message));

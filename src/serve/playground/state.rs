@@ -62,11 +62,7 @@ pub(super) async fn state(State(app): State<Arc<App>>, body: Body) -> ApiResult<
 }
 
 fn read_position(fields: &mut Fields) -> ApiResult<ShownPosition> {
-    let tokens = match fields.raw("tokens") {
-        None => Vec::new(),
-        Some(value) => serde_json::from_str(value.get())
-            .map_err(|_| ApiError::field("tokens", "`tokens` must be a list of token numbers"))?,
-    };
+    let tokens = fields.tokens("tokens")?.unwrap_or_default();
     let text = fields.text("why")?;
     if text.as_ref().is_some_and(|text| text.len() > MAX_WHY) {
         return Err(ApiError::field("why", format!("`why` has more than {MAX_WHY} bytes")));

@@ -55,6 +55,26 @@ pub(super) struct GrammarResult {
     pub texts: Vec<TextResult>,
 }
 
+impl GrammarResult {
+    /// Returns the figures of the table, which are not finite where there are none.
+    fn times(&self) -> [f64; 9] {
+        if self.fault.is_some() {
+            return [f64::NAN; 9];
+        }
+        [
+            self.compile_us.median,
+            self.first_mask_us.median,
+            self.cold_ms.median,
+            self.accept_ms.median,
+            self.new_text_ms.map_or(f64::NAN, |new| new.median),
+            self.again_ms.median,
+            self.cold_mask_p99_us.median,
+            self.warm_mask_us.median,
+            self.bytes.map_or(f64::NAN, |bytes| bytes as f64 / 1e3),
+        ]
+    }
+}
+
 /// The results of one text.
 #[derive(Debug, Default, Serialize)]
 pub(super) struct TextResult {
@@ -158,21 +178,8 @@ impl GrammarsReport {
         ];
         let mut grid = Grid::new(title, &header);
         for result in &self.results {
-            let mut row = vec![result.grammar.clone(), result.engine.clone()];
-            if result.fault.is_some() {
-                row.resize(header.len(), "-".to_owned());
-                grid.rows.push(row);
-                continue;
-            }
-            let new = result.new_text_ms.map_or_else(|| "-".to_owned(), |new| short(new.median));
-            let times = [result.compile_us, result.first_mask_us, result.cold_ms, result.accept_ms];
-            row.extend(times.map(|time| short(time.median)));
-            row.push(new);
-            let times = [result.again_ms, result.cold_mask_p99_us, result.warm_mask_us];
-            row.extend(times.map(|time| short(time.median)));
-            let kb = |bytes: usize| short(bytes as f64 / 1e3);
-            row.push(result.bytes.map_or_else(|| "-".to_owned(), kb));
-            grid.rows.push(row);
+            let names = [result.grammar.clone(), result.engine.clone()];
+            grid.rows.push(names.into_iter().chain(result.times().map(shown)).collect());
         }
         grid
     }
@@ -191,14 +198,9 @@ impl GrammarsReport {
             if own.fault.is_some() || other.fault.is_some() {
                 continue;
             }
-            let median = |spread: &Option<Spread>| spread.map_or(f64::NAN, |spread| spread.median);
-            let pairs = [
-                (own.first_mask_us.median, other.first_mask_us.median),
-                (own.cold_ms.median, other.cold_ms.median),
-                (median(&own.new_text_ms), median(&other.new_text_ms)),
-                (own.again_ms.median, other.again_ms.median),
-            ];
-            let multiples = pairs.map(|(own, other)| other / own);
+            let (own_times, other_times) = (own.times(), other.times());
+            // Those of the header.
+            let multiples = [1, 2, 4, 5].map(|at| other_times[at] / own_times[at]);
             columns.iter_mut().zip(multiples).for_each(|(column, multiple)| column.push(multiple));
             grid.rows.push(row(&own.grammar, multiples));
         }
@@ -230,8 +232,11 @@ impl Report for GrammarsReport {
 }
 
 fn row(name: &str, multiples: impl IntoIterator<Item = f64>) -> Vec<String> {
-    let shown = |multiple: f64| if multiple.is_finite() { short(multiple) } else { "-".to_owned() };
     std::iter::once(name.to_owned()).chain(multiples.into_iter().map(shown)).collect()
+}
+
+fn shown(number: f64) -> String {
+    if number.is_finite() { short(number) } else { "-".to_owned() }
 }
 
 #[cfg(test)]
