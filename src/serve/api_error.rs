@@ -37,6 +37,16 @@ impl ApiError {
         Self::new(StatusCode::BAD_REQUEST, "invalid_value", message).with_param(param)
     }
 
+    /// Returns the error for a field that must be there.
+    pub fn missing(param: &str) -> Box<Self> {
+        ApiError::field(param, format!("`{param}` is missing"))
+    }
+
+    /// Returns the error for a word that is none of those that the field may have.
+    pub fn unknown(param: &str, word: &str, known: &str) -> Box<Self> {
+        Self::field(param, format!("`{param}` is {word:?}")).hint(format!("known are {known}"))
+    }
+
     /// Returns the error for a field that this server knows and does not support.
     pub fn unsupported(param: impl Into<String>, why: &str) -> Box<Self> {
         let param = param.into();

@@ -12,7 +12,7 @@ use super::api_error::{ApiError, ApiResult, json_response};
 use super::app::App;
 use super::chat::{positive, read_stream_options};
 use super::fields::Fields;
-use super::format::{missing, read_format, read_response_format};
+use super::format::{read_format, read_response_format};
 use super::model::LoadedModel;
 use super::options::{read_options, read_prediction};
 use super::prepare::ReadyRequest;
@@ -97,7 +97,7 @@ fn read(text: &str, defaults: &SamplingParams) -> ApiResult<CompletionRequest> {
 
 /// Reads `prompt`: a text, or a list with one.
 fn read_prompt(fields: &mut Fields) -> ApiResult<String> {
-    let Some(value) = fields.raw("prompt") else { return Err(missing("prompt")) };
+    let value = fields.needed("prompt")?;
     let prompt: Value = serde_json::from_str(value.get())
         .map_err(|error| ApiError::field("prompt", format!("`prompt`: {error}")))?;
     match prompt {

@@ -139,6 +139,16 @@ impl<'a> Fields<'a> {
         self.value(name, "a string")
     }
 
+    /// Returns a string that must be there.
+    pub fn needed_text(&mut self, name: &'static str) -> ApiResult<String> {
+        self.text(name)?.ok_or_else(|| ApiError::missing(&self.path_of(name)))
+    }
+
+    /// Returns the text of a member that must be there.
+    pub fn needed(&mut self, name: &'static str) -> ApiResult<&'a RawValue> {
+        self.raw(name).ok_or_else(|| ApiError::missing(&self.path_of(name)))
+    }
+
     pub fn number(&mut self, name: &'static str) -> ApiResult<Option<f32>> {
         self.value(name, "a number")
     }

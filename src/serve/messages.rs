@@ -5,7 +5,6 @@ use serde_json::{Map, Value};
 
 use super::api_error::{ApiError, ApiResult};
 use super::fields::Fields;
-use super::format::missing;
 use super::request::ChatInput;
 use crate::Message;
 
@@ -14,7 +13,7 @@ const TEXT_PARTS: [&str; 5] = ["text", "input_text", "output_text", "refusal", "
 
 /// Reads `messages`.
 pub(super) fn read_messages(fields: &mut Fields) -> ApiResult<ChatInput> {
-    let Some(list) = fields.list("messages")? else { return Err(missing("messages")) };
+    let Some(list) = fields.list("messages")? else { return Err(ApiError::missing("messages")) };
     let mut chat = ChatInput::default();
     for (value, path) in list {
         let message: Value = serde_json::from_str(value.get())
@@ -123,7 +122,7 @@ pub(super) fn parts_text(parts: &Value, path: &str) -> ApiResult<String> {
         let content = part.get("text").or_else(|| part.get("refusal")).and_then(Value::as_str);
         let Some(content) = content else {
             let param = format!("{path}[{i}].text");
-            return Err(missing(&param));
+            return Err(ApiError::missing(&param));
         };
         text.push_str(content);
     }

@@ -210,9 +210,8 @@ pub(super) fn reasoning_of(effort: &str, param: String) -> ApiResult<ReasoningRe
         "high" => Some(8192),
         "xhigh" | "max" => Some(32_768),
         _ => {
-            let message = format!("`{param}` is {effort:?}");
-            let hint = "known are none, minimal, low, medium, high, xhigh and max";
-            return Err(ApiError::field(param, message).hint(hint));
+            let known = "none, minimal, low, medium, high, xhigh and max";
+            return Err(ApiError::unknown(&param, &effort, known));
         }
     };
     Ok(ReasoningRequest { budget, param })

@@ -14,7 +14,7 @@ use super::api_error::{ApiError, ApiResult, json_response};
 use super::app::App;
 use super::chat::positive;
 use super::fields::Fields;
-use super::format::{missing, read_format, read_response_format};
+use super::format::{read_format, read_response_format};
 use super::messages::{add_message, add_text, content_text};
 use super::options::{read_options, reasoning_of};
 use super::request::{ChatInput, GenerationRequest, PromptInput};
@@ -131,7 +131,7 @@ fn read_input(fields: &mut Fields, warnings: &mut Vec<String>) -> ApiResult<Chat
     if let Some(instructions) = fields.text("instructions")? {
         add_text(&mut chat, "system", instructions, "instructions")?;
     }
-    let Some(input) = fields.raw("input") else { return Err(missing("input")) };
+    let input = fields.needed("input")?;
     if let Ok(text) = serde_json::from_str::<String>(input.get()) {
         add_text(&mut chat, "user", text, "input")?;
         return Ok(chat);
@@ -160,16 +160,16 @@ fn add_item(
     let kind = fields.text("type")?.unwrap_or_else(|| "message".to_owned());
     match kind.as_str() {
         "message" => {
-            let role = fields.text("role")?.ok_or_else(|| missing(&format!("{path}.role")))?;
+            let role = fields.needed_text("role")?;
             let content_path = fields.path_of("content");
-            let content = fields.raw("content").ok_or_else(|| missing(&content_path))?;
+            let content = fields.needed("content")?;
             let content = content_text(content, &content_path)?;
             let role = if role == "developer" { "system" } else { role.as_str() };
             add_text(chat, role, content, &path)?;
         }
         "function_call" | "custom_tool_call" => {
             let is_function = kind == "function_call";
-            let name = fields.text("name")?.ok_or_else(|| missing(&format!("{path}.name")))?;
+            let name = fields.needed_text("name")?;
             let id = fields.text("call_id")?;
             fields.raw("namespace");
             let member = if is_function { "arguments" } else { "input" };
@@ -183,7 +183,7 @@ fn add_item(
         "function_call_output" | "custom_tool_call_output" => {
             let id = fields.text("call_id")?;
             let output_path = fields.path_of("output");
-            let output = fields.raw("output").ok_or_else(|| missing(&output_path))?;
+            let output = fields.needed("output")?;
             let content = content_text(output, &output_path)?;
             add_message(chat, json!({"role": "tool", "content": content, "tool_call_id": id}), &path)?;
         }

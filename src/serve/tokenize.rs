@@ -10,7 +10,6 @@ use serde_json::{Value, json};
 use super::api_error::{ApiError, ApiResult, json_response};
 use super::app::{App, blocking};
 use super::fields::Fields;
-use super::format::missing;
 use super::messages::read_messages;
 use super::model::LoadedModel;
 use crate::ChatOptions;
@@ -54,7 +53,7 @@ fn read_text(model: &LoadedModel, text: &str) -> ApiResult<Value> {
             Some(text) => Some(text),
             None => fields.text("content")?,
         };
-        let prompt = Prompt::text(text.ok_or_else(|| missing("prompt"))?);
+        let prompt = Prompt::text(text.ok_or_else(|| ApiError::missing("prompt"))?);
         if special == Some(false) { prompt.without_bos() } else { prompt }
     };
     fields.finish()?;
@@ -69,7 +68,7 @@ fn read_text(model: &LoadedModel, text: &str) -> ApiResult<Value> {
 fn read_tokens(model: &LoadedModel, text: &str) -> ApiResult<Value> {
     let mut fields = Fields::body(text)?;
     fields.raw("model");
-    let tokens = fields.tokens("tokens")?.ok_or_else(|| missing("tokens"))?;
+    let tokens = fields.tokens("tokens")?.ok_or_else(|| ApiError::missing("tokens"))?;
     fields.finish()?;
     let vocab = model.engine.vocabulary();
     if let Some(unknown) = tokens.iter().find(|&&token| token as usize >= vocab.len()) {

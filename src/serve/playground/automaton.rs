@@ -21,7 +21,6 @@ use crate::matcher::StateGraph;
 use crate::serve::api_error::{ApiError, ApiResult, json_response};
 use crate::serve::app::App;
 use crate::serve::fields::Fields;
-use crate::serve::format::missing;
 use crate::serve::model::LoadedModel;
 use crate::vocab::Vocabulary;
 
@@ -36,8 +35,8 @@ pub(super) async fn automaton(State(app): State<Arc<App>>, body: Body) -> ApiRes
     let text = app.body(body).await?;
     let mut fields = Fields::body(&text)?;
     let model = fields.text("model")?;
-    let kind = fields.text("kind")?.ok_or_else(|| missing("kind"))?;
-    let constraint = fields.text("constraint")?.ok_or_else(|| missing("constraint"))?;
+    let kind = fields.needed_text("kind")?;
+    let constraint = fields.needed_text("constraint")?;
     let limit = fields.count("limit")?.unwrap_or(STATES);
     fields.finish()?;
     if constraint.len() > MAX_TEXT {
@@ -84,9 +83,8 @@ fn read_constraint(model: &LoadedModel, kind: &str, text: &str) -> ApiResult<Con
         "gbnf" => builder.gbnf(text),
         "lark" => builder.lark(text),
         other => {
-            let error = ApiError::field("kind", format!("`kind` is {other:?}"));
-            let hint = "known are json_schema, regex, choice, pattern, ebnf, gbnf and lark";
-            return Err(error.hint(hint));
+            let known = "json_schema, regex, choice, pattern, ebnf, gbnf and lark";
+            return Err(ApiError::unknown("kind", other, known));
         }
     };
     constraint.map_err(|error| ApiError::of(&error, "constraint"))

@@ -20,7 +20,6 @@ use crate::model::{ForwardRounds, forward_times};
 use crate::serve::api_error::{ApiError, ApiResult, json_response};
 use crate::serve::app::{App, blocking};
 use crate::serve::fields::Fields;
-use crate::serve::format::missing;
 use crate::serve::model::LoadedModel;
 
 /// The text of the records.
@@ -85,7 +84,7 @@ pub(super) async fn measure(State(app): State<Arc<App>>, body: Body) -> ApiResul
     let text = app.body(body).await?;
     let mut fields = Fields::body(&text)?;
     let name = fields.text("model")?;
-    let number = fields.count("schema")?.ok_or_else(|| missing("schema"))?;
+    let number = fields.count("schema")?.ok_or_else(|| ApiError::missing("schema"))?;
     fields.finish()?;
     let Some(schema) = SCHEMAS.get(number) else {
         let message = format!("there is no schema {number}; there are {}", SCHEMAS.len());

@@ -27,7 +27,6 @@ use crate::matcher::{CompiledGrammar, Matcher};
 use crate::serve::api_error::{ApiError, ApiResult, json_response};
 use crate::serve::app::App;
 use crate::serve::fields::Fields;
-use crate::serve::format::missing;
 use crate::serve::model::LoadedModel;
 use crate::vocab::TokenId;
 
@@ -47,10 +46,7 @@ pub(super) async fn explorer(State(app): State<Arc<App>>, body: Body) -> ApiResu
         "confused" => Some(Profile::Confused),
         "mismatch" => Some(Profile::Mismatch),
         "model" => None,
-        other => {
-            let error = ApiError::field("profile", format!("`profile` is {other:?}"));
-            return Err(error.hint("known are friendly, confused, mismatch and model"));
-        }
+        other => return Err(ApiError::unknown("profile", other, "friendly, confused, mismatch and model")),
     };
     let model = fields.text("model")?;
     let schema = fields.text("schema")?;
@@ -59,8 +55,8 @@ pub(super) async fn explorer(State(app): State<Arc<App>>, body: Body) -> ApiResu
     let value = match toy {
         Some(profile) => app.page_work(deadline, move || toy_position(profile, &settings)).await?,
         None => {
-            let schema = schema.ok_or_else(|| missing("schema"))?;
-            let document = document.ok_or_else(|| missing("text"))?;
+            let schema = schema.ok_or_else(|| ApiError::missing("schema"))?;
+            let document = document.ok_or_else(|| ApiError::missing("text"))?;
             if schema.len() > app.options.max_constraint {
                 let message = format!("the schema has more than {} bytes", app.options.max_constraint);
                 return Err(ApiError::field("schema", message));

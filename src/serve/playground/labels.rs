@@ -18,7 +18,6 @@ use crate::extract::{LABEL_QUESTION, Template, label_prompt};
 use crate::serve::api_error::{ApiError, ApiResult, json_response};
 use crate::serve::app::App;
 use crate::serve::fields::Fields;
-use crate::serve::format::missing;
 use crate::serve::model::LoadedModel;
 
 /// Largest number of labels of a request.
@@ -31,18 +30,15 @@ pub(super) async fn labels(State(app): State<Arc<App>>, body: Body) -> ApiResult
     let text = app.body(body).await?;
     let mut fields = Fields::body(&text)?;
     let model = fields.text("model")?;
-    let list = fields.text("labels")?.ok_or_else(|| missing("labels"))?;
+    let list = fields.needed_text("labels")?;
     let separator = fields.text("separator")?.unwrap_or_else(|| SEPARATOR.to_owned());
     let levels = match fields.text("levels")?.as_deref() {
         None | Some("listed") => Levels::Listed,
         Some("leaves") => Levels::Leaves,
         Some("all") => Levels::All,
-        Some(other) => {
-            let error = ApiError::field("levels", format!("`levels` is {other:?}"));
-            return Err(error.hint("known are listed, leaves and all"));
-        }
+        Some(other) => return Err(ApiError::unknown("levels", other, "listed, leaves and all")),
     };
-    let document = fields.text("text")?.ok_or_else(|| missing("text"))?;
+    let document = fields.needed_text("text")?;
     fields.finish()?;
     let labels = read_labels(&list, &separator, levels)?;
     let model = app.model(model.as_deref()).await?;
