@@ -211,7 +211,7 @@ pub(super) fn reasoning_of(effort: &str, param: String) -> ApiResult<ReasoningRe
         "xhigh" | "max" => Some(32_768),
         _ => {
             let known = "none, minimal, low, medium, high, xhigh and max";
-            return Err(ApiError::unknown(&param, &effort, known));
+            return Err(ApiError::unknown(&param, effort, known));
         }
     };
     Ok(ReasoningRequest { budget, param })
