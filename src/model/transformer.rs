@@ -29,9 +29,10 @@ use super::kernels::{
     Attention, Matrix, Rotation, add, gated, on_every_thread, rms_norm, rms_norm_heads, scale, threads,
 };
 use super::kv_layer::{KvFormat, KvPrecision};
-use super::layers::{Layer, LayerNorms, LoadedWeights};
+use super::layers::{Layer, LayerNorms, LoadedWeights, WeightForm};
 use super::rope::RotaryTable;
-use super::weights::{FusedLinear, KernelForm, TensorSource};
+use super::tensor_type::TensorType;
+use super::weights::{self, FusedLinear, RawTensor, TensorSource};
 use crate::error::Result;
 
 /// Maximum number of tokens that run together.
@@ -44,6 +45,37 @@ const FEED_FORWARD_ROWS: usize = 48;
 const FEED_BYTES: usize = 1 << 20;
 
 type TransformerLayer = Layer<FusedLinear, Vec<f32>>;
+
+/// The form of the kernels.
+struct KernelForm;
+
+impl WeightForm for KernelForm {
+    type Matrix = Arc<dyn Matrix>;
+    type Linear = FusedLinear;
+    type Norm = Vec<f32>;
+
+    fn matrix(&self, raw: &RawTensor) -> Result<Arc<dyn Matrix>> {
+        self.matrix_of_rows(raw.dtype, &raw.rows().collect::<Vec<_>>(), raw.inputs)
+    }
+
+    fn matrix_of_rows(&self, dtype: TensorType, rows: &[&[u8]], inputs: usize) -> Result<Arc<dyn Matrix>> {
+        Ok(weights::matrix(dtype, rows, inputs))
+    }
+
+    fn linear(
+        &self,
+        parts: Vec<Arc<dyn Matrix>>,
+        outputs: usize,
+        inputs: usize,
+        bias: Vec<f32>,
+    ) -> Result<FusedLinear> {
+        Ok(FusedLinear::new(parts, outputs, inputs, bias))
+    }
+
+    fn norm(&self, weights: Vec<f32>) -> Result<Vec<f32>> {
+        Ok(weights)
+    }
+}
 
 /// The weights, ready to run.
 pub(super) struct Transformer {

@@ -22,7 +22,6 @@ use super::kernels::{
     Dense, Iq4Nl, Iq4Xs, Matrix, Out, Packed, Q2K, Q3K, Q4_0, Q4_1, Q4K, Q5_0, Q5_1, Q5K, Q6K, Q8_0, Rows,
     multiply_all,
 };
-use super::layers::WeightForm;
 use super::low_rank::LowRank;
 use super::precision::widened;
 use super::safetensors::Safetensors;
@@ -116,50 +115,18 @@ impl FusedLinear {
         matrix.multiply_columns(x, outputs, out);
     }
 
+    pub fn new(parts: Vec<Arc<dyn Matrix>>, outputs: usize, inputs: usize, bias: Vec<f32>) -> Self {
+        FusedLinear { parts, outputs, inputs, bias, adapter: None }
+    }
+
     pub fn single(matrix: Arc<dyn Matrix>) -> Self {
-        FusedLinear {
-            outputs: matrix.outputs(),
-            inputs: matrix.inputs(),
-            parts: vec![matrix],
-            bias: Vec::new(),
-            adapter: None,
-        }
+        let (outputs, inputs) = (matrix.outputs(), matrix.inputs());
+        Self::new(vec![matrix], outputs, inputs, Vec::new())
     }
 
     pub fn bytes(&self) -> usize {
         let adapter = self.adapter.as_ref().map_or(0, |adapter| adapter.bytes());
         adapter + self.parts.iter().map(|part| part.bytes()).sum::<usize>()
-    }
-}
-
-/// The form of the kernels.
-pub(super) struct KernelForm;
-
-impl WeightForm for KernelForm {
-    type Matrix = Arc<dyn Matrix>;
-    type Linear = FusedLinear;
-    type Norm = Vec<f32>;
-
-    fn matrix(&self, raw: &RawTensor) -> Result<Arc<dyn Matrix>> {
-        self.matrix_of_rows(raw.dtype, &raw.rows().collect::<Vec<_>>(), raw.inputs)
-    }
-
-    fn matrix_of_rows(&self, dtype: TensorType, rows: &[&[u8]], inputs: usize) -> Result<Arc<dyn Matrix>> {
-        Ok(matrix(dtype, rows, inputs))
-    }
-
-    fn linear(
-        &self,
-        parts: Vec<Arc<dyn Matrix>>,
-        outputs: usize,
-        inputs: usize,
-        bias: Vec<f32>,
-    ) -> Result<FusedLinear> {
-        Ok(FusedLinear { parts, outputs, inputs, bias, adapter: None })
-    }
-
-    fn norm(&self, weights: Vec<f32>) -> Result<Vec<f32>> {
-        Ok(weights)
     }
 }
 

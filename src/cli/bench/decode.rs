@@ -16,7 +16,7 @@ use super::compare;
 use super::decode_report::{ArmResult, DecodeReport, ScenarioResult};
 use super::forward_costs::ForwardCosts;
 use super::outputs::ReportArgs;
-use super::rounds::{self, RoundArgs, Turn, interleave};
+use super::rounds::{self, RoundArgs, Turn, interleave, keep_named};
 use super::scenario::{self, ReadyScenario, Scenario};
 use super::spread::Spread;
 use crate::decode::{CancelToken, Engine, Event, Finish, Output, Request, forced_share};
@@ -84,7 +84,7 @@ impl Args {
             (Some(file), ..) => scenario::read(file)?,
             _ => scenario::own()?,
         };
-        super::keep_named(&mut scenarios, &self.only, |scenario| &scenario.name, "scenario")?;
+        keep_named(&mut scenarios, &self.only, |scenario| &scenario.name, "scenario")?;
         Ok(scenarios)
     }
 }

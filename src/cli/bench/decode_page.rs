@@ -2,19 +2,61 @@
 
 use std::fmt::Write;
 
+use super::about::About;
 use super::arms::Arm;
-use super::decode_report::{ArmResult, DecodeReport};
-use super::outputs::Report;
+use super::decode_report::{ArmResult, DecodeReport, ScenarioResult};
+use super::outputs::BenchReport;
 use super::page::{self, escaped};
 use super::plot::{self, Mark};
 use super::spread::Spread;
+use super::table::Grid;
 use crate::error::Result;
+
+impl BenchReport for DecodeReport {
+    const INTERRUPTED: &str = "interrupted: the last scenario has fewer rounds";
+
+    fn about(&self) -> &About {
+        &self.about
+    }
+
+    fn is_interrupted(&self) -> bool {
+        self.interrupted
+    }
+
+    /// Returns a table for each scenario, and one of the estimates if there are any.
+    fn grids(&self) -> Vec<Grid> {
+        let estimates = self.scenarios.iter().any(|s| s.estimate.is_some()).then(|| self.estimates());
+        self.scenarios.iter().map(ScenarioResult::grid).chain(estimates).collect()
+    }
+
+    fn notes(&self) -> Vec<String> {
+        let mut notes = Vec::new();
+        for scenario in &self.scenarios {
+            for arm in scenario.arms.iter().filter(|arm| arm.arm.is_exact() && arm.same_text == Some(false)) {
+                notes.push(format!(
+                    "note: in {:?} the text of {} differs from that of off; the model rounds rows differently in company",
+                    scenario.name,
+                    arm.arm.name()
+                ));
+            }
+            for arm in scenario.arms.iter().filter(|arm| arm.arm == Arm::Off && arm.finish == "length") {
+                notes.push(format!("note: {:?} reached the limit of {} tokens", scenario.name, arm.tokens));
+            }
+        }
+        notes.extend(self.comparison.clone());
+        notes
+    }
+
+    fn html(&self) -> Result<String> {
+        page_of(self)
+    }
+}
 
 /// Returns the page with plots, tables and texts.
 ///
 /// # Errors
 /// If a plot cannot be drawn.
-pub(super) fn html(report: &DecodeReport) -> Result<String> {
+fn page_of(report: &DecodeReport) -> Result<String> {
     let arms = Arm::all().filter(|arm| {
         let has = |result: &ArmResult| result.arm == *arm;
         !matches!(arm, Arm::Off | Arm::Unconstrained)

@@ -5,12 +5,9 @@ use serde::{Deserialize, Serialize};
 use super::super::explain::Estimate;
 use super::about::About;
 use super::arms::Arm;
-use super::decode_page;
-use super::outputs::Report;
 use super::spread::Spread;
 use super::table::{Grid, ms, short};
 use crate::decode::BySource;
-use crate::error::Result;
 
 /// All results of a run.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -103,7 +100,7 @@ const HEADER: [&str; 10] = [
 ];
 
 impl ScenarioResult {
-    fn grid(&self) -> Grid {
+    pub(super) fn grid(&self) -> Grid {
         let tokens = self.arms.first().map_or(0, |off| off.tokens);
         let title = format!(
             "{}: {} ({} prompt tokens, {tokens} output tokens of off)",
@@ -131,7 +128,7 @@ impl ScenarioResult {
 
 impl DecodeReport {
     /// Returns what `ffwd explain` expects, next to what was measured.
-    fn estimates(&self) -> Grid {
+    pub(super) fn estimates(&self) -> Grid {
         let header =
             ["scenario", "tokens", "forced", "forwards, forced runs", "against off", "exact against off"];
         let mut grid = Grid::new("expected by `ffwd explain` / measured, decoding alone", &header);
@@ -150,45 +147,5 @@ impl DecodeReport {
             ]);
         }
         grid
-    }
-}
-
-impl Report for DecodeReport {
-    const INTERRUPTED: &str = "interrupted: the last scenario has fewer rounds";
-
-    fn about(&self) -> &About {
-        &self.about
-    }
-
-    fn is_interrupted(&self) -> bool {
-        self.interrupted
-    }
-
-    /// Returns a table for each scenario, and one of the estimates if there are any.
-    fn grids(&self) -> Vec<Grid> {
-        let estimates = self.scenarios.iter().any(|s| s.estimate.is_some()).then(|| self.estimates());
-        self.scenarios.iter().map(ScenarioResult::grid).chain(estimates).collect()
-    }
-
-    fn notes(&self) -> Vec<String> {
-        let mut notes = Vec::new();
-        for scenario in &self.scenarios {
-            for arm in scenario.arms.iter().filter(|arm| arm.arm.is_exact() && arm.same_text == Some(false)) {
-                notes.push(format!(
-                    "note: in {:?} the text of {} differs from that of off; the model rounds rows differently in company",
-                    scenario.name,
-                    arm.arm.name()
-                ));
-            }
-            for arm in scenario.arms.iter().filter(|arm| arm.arm == Arm::Off && arm.finish == "length") {
-                notes.push(format!("note: {:?} reached the limit of {} tokens", scenario.name, arm.tokens));
-            }
-        }
-        notes.extend(self.comparison.clone());
-        notes
-    }
-
-    fn html(&self) -> Result<String> {
-        decode_page::html(self)
     }
 }

@@ -101,7 +101,7 @@ pub(super) trait Follower {
 
 /// The times of one walk along a text.
 #[derive(Debug, Default)]
-pub(super) struct Walk {
+pub(super) struct TextWalk {
     /// Making the matcher of the text.
     pub start: Duration,
     pub masks: Vec<Duration>,
@@ -123,17 +123,17 @@ pub(super) enum WalkFault {
     Incomplete,
 }
 
-impl Walk {
+impl TextWalk {
     pub(super) fn masks_ms(&self) -> f64 {
         self.masks.iter().sum::<Duration>().as_secs_f64() * 1e3
     }
 }
 
 /// Walks along a text: computes each mask, looks the token up in it, and accepts it.
-pub(super) fn walk(grammar: &dyn Compiled, tokens: &[TokenId]) -> Walk {
+pub(super) fn walk(grammar: &dyn Compiled, tokens: &[TokenId]) -> TextWalk {
     let started = Instant::now();
     let mut follower = grammar.start();
-    let mut walk = Walk { start: started.elapsed(), ..Walk::default() };
+    let mut walk = TextWalk { start: started.elapsed(), ..TextWalk::default() };
     for &token in tokens {
         let start = Instant::now();
         let mask = follower.mask();

@@ -10,20 +10,42 @@ use std::fmt::Write;
 
 use plotters::style::RGBColor;
 
+use super::about::About;
 use super::fraction_plot;
 use super::fraction_report::FractionReport;
-use super::outputs::Report;
+use super::outputs::BenchReport;
 use super::page::{self, escaped};
 use super::plot::{NARROW, WIDE};
+use super::table::Grid;
 use crate::error::Result;
 
 const SCRIPT: &str = include_str!("fraction.js");
+
+impl BenchReport for FractionReport {
+    const INTERRUPTED: &str = "interrupted: some fractions are missing";
+
+    fn about(&self) -> &About {
+        &self.about
+    }
+
+    fn is_interrupted(&self) -> bool {
+        self.interrupted
+    }
+
+    fn grids(&self) -> Vec<Grid> {
+        vec![self.speedups(), self.costs_grid()]
+    }
+
+    fn html(&self) -> Result<String> {
+        page_of(self)
+    }
+}
 
 /// Returns the page.
 ///
 /// # Errors
 /// If the plot cannot be drawn.
-pub(super) fn html(report: &FractionReport) -> Result<String> {
+fn page_of(report: &FractionReport) -> Result<String> {
     let mut body = String::from(
         "<p>A constraint forces some tokens: nothing else may come next. Their share of the output is the \
          deterministic fraction. Drafts of forced runs save the forwards of these tokens. What remains is the \

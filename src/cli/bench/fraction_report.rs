@@ -5,12 +5,9 @@ use serde::Serialize;
 use super::about::About;
 use super::arms::Arm;
 use super::forward_costs::ForwardCosts;
-use super::fraction_page;
 use super::layout::Layout;
-use super::outputs::Report;
 use super::spread::Spread;
 use super::table::{Grid, short};
-use crate::error::Result;
 
 /// All results of a run.
 #[derive(Debug, Clone, Serialize)]
@@ -95,7 +92,7 @@ impl FractionReport {
         arms.iter().map(|arm| arm.arm).filter(|arm| *arm != Arm::Off).collect()
     }
 
-    fn speedups(&self) -> Grid {
+    pub(super) fn speedups(&self) -> Grid {
         let arms = self.arms();
         let mut header = vec!["fraction", "longest run"];
         header.extend(arms.iter().map(|arm| arm.name()));
@@ -125,33 +122,13 @@ impl FractionReport {
     }
 
     /// Returns the table of the measured forwards.
-    fn costs_grid(&self) -> Grid {
+    pub(super) fn costs_grid(&self) -> Grid {
         let header: Vec<String> = self.costs.points.iter().map(|point| point.0.to_string()).collect();
         let names = std::iter::once("rows").chain(header.iter().map(String::as_str)).collect::<Vec<_>>();
         let mut grid = Grid::new("milliseconds of a forward", &names);
         let times = self.costs.points.iter().map(|point| short(point.1));
         grid.rows.push(std::iter::once("ms".to_owned()).chain(times).collect());
         grid
-    }
-}
-
-impl Report for FractionReport {
-    const INTERRUPTED: &str = "interrupted: some fractions are missing";
-
-    fn about(&self) -> &About {
-        &self.about
-    }
-
-    fn is_interrupted(&self) -> bool {
-        self.interrupted
-    }
-
-    fn grids(&self) -> Vec<Grid> {
-        vec![self.speedups(), self.costs_grid()]
-    }
-
-    fn html(&self) -> Result<String> {
-        fraction_page::html(self)
     }
 }
 

@@ -36,7 +36,7 @@ use std::process::ExitCode;
 use clap::Subcommand;
 
 use super::help;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::Result;
 pub(super) use forward_costs::ForwardCosts;
 pub(super) use spread::Spread;
 pub(super) use table::Grid;
@@ -75,23 +75,4 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
         What::Grammars(args) => grammars::run(args),
         What::Masks(args) => masks::run(args),
     }
-}
-
-/// Keeps the items with the names of --only, or all.
-///
-/// # Errors
-/// If a name is unknown.
-fn keep_named<T>(
-    items: &mut Vec<T>,
-    only: &[String],
-    name: impl Fn(&T) -> &String,
-    what: &str,
-) -> Result<()> {
-    if let Some(unknown) = only.iter().find(|only| items.iter().all(|item| name(item) != *only)) {
-        let names: Vec<&str> = items.iter().map(|item| name(item).as_str()).collect();
-        return Err(Error::new(ErrorKind::InvalidOption, format!("no {what} has the name {unknown:?}"))
-            .hint(format!("the names are {}", names.join(", "))));
-    }
-    items.retain(|item| only.is_empty() || only.contains(name(item)));
-    Ok(())
 }

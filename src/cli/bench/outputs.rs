@@ -13,7 +13,7 @@ use super::table::Grid;
 use crate::error::{Error, ErrorKind, Place, Result};
 
 /// The results of a benchmark.
-pub(super) trait Report: Serialize {
+pub(super) trait BenchReport: Serialize {
     /// What the text says after an interruption.
     const INTERRUPTED: &str;
 
@@ -81,7 +81,7 @@ impl ReportArgs {
     }
 
     /// Prints the results, writes the files, and returns the exit code.
-    pub(super) fn finish(&self, report: &impl Report) -> Result<ExitCode> {
+    pub(super) fn finish(&self, report: &impl BenchReport) -> Result<ExitCode> {
         output::print_line(&report.text())?;
         if let Some(file) = &self.json {
             output::write_stats(file, report)?;

@@ -21,7 +21,7 @@ use super::corpus::{self, Sample};
 use super::engines::EngineArgs;
 use super::outputs::ReportArgs;
 use super::percentiles::Percentiles;
-use super::rounds::{RoundArgs, interleave, interrupts, progress};
+use super::rounds::{RoundArgs, interleave, interrupts, keep_named, progress};
 use crate::error::Result;
 use passes::TokenText;
 use report::{GrammarRounds, GrammarsReport};
@@ -70,7 +70,7 @@ pub(super) struct Args {
 pub(super) fn run(args: &Args) -> Result<ExitCode> {
     args.report.check()?;
     let mut samples = corpus::read_all(&args.files, corpus::grammars, "grammar")?;
-    super::keep_named(&mut samples, &args.only, |sample: &Sample| &sample.name, "grammar")?;
+    keep_named(&mut samples, &args.only, |sample: &Sample| &sample.name, "grammar")?;
     let vocab = args.engines.vocabulary()?;
     let mut engines = args.engines.engines(&vocab)?;
     let stop = interrupts()?;

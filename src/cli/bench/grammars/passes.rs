@@ -6,7 +6,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::super::engines::{Compiled, Language, MaskEngine, Walk, WalkFault, walk};
+use super::super::engines::{Compiled, Language, MaskEngine, TextWalk, WalkFault, walk};
 use crate::vocab::{TokenId, Vocabulary};
 
 /// A text in tokens.
@@ -30,11 +30,11 @@ pub(super) struct Rotation {
     /// From the text of the grammar to the first mask.
     pub first_mask: Duration,
     /// A text with a newly compiled grammar.
-    pub cold: Walk,
+    pub cold: TextWalk,
     /// The same text once more.
-    pub again: Walk,
+    pub again: TextWalk,
     /// The text before it, which the grammar has not met; its index is one lower.
-    pub new: Option<Walk>,
+    pub new: Option<TextWalk>,
     /// Bytes held after all passes.
     pub bytes: Option<usize>,
 }
@@ -62,7 +62,7 @@ pub(super) fn measure(
     (0..texts.len()).map(rotation).collect()
 }
 
-fn follow(grammar: &dyn Compiled, text: &TokenText) -> Result<Walk, String> {
+fn follow(grammar: &dyn Compiled, text: &TokenText) -> Result<TextWalk, String> {
     let walk = walk(grammar, &text.tokens);
     let (before, rest) = text.pieces.split_at(walk.accepts.len());
     let (before, piece) = (before.concat(), rest.first().map_or("", String::as_str));

@@ -5,8 +5,8 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::super::about::About;
-use super::super::engines::Walk;
-use super::super::outputs::Report;
+use super::super::engines::TextWalk;
+use super::super::outputs::BenchReport;
 use super::super::page;
 use super::super::percentiles::{Percentiles, distribution};
 use super::super::spread::Spread;
@@ -118,7 +118,7 @@ impl GrammarRounds {
         result.cold_ms = self.mean(|rotation| rotation.cold.masks_ms());
         result.accept_ms = self.mean(|rotation| us(rotation.cold.accepts.iter().sum()) / 1e3);
         result.again_ms = self.mean(|rotation| rotation.again.masks_ms());
-        let new = |rotation: &Rotation| rotation.new.as_ref().map_or(0.0, Walk::masks_ms);
+        let new = |rotation: &Rotation| rotation.new.as_ref().map_or(0.0, TextWalk::masks_ms);
         result.new_text_ms = (texts > 1).then(|| self.mean(new));
         result.cold_mask_p99_us = self.masks(|rotation| &rotation.cold, |masks| masks.p99);
         result.warm_mask_us = self.masks(|rotation| &rotation.again, |masks| masks.p50);
@@ -135,7 +135,7 @@ impl GrammarRounds {
     }
 
     /// Returns the spread over the rounds of a percentile of single masks.
-    fn masks(&self, pass: impl Fn(&Rotation) -> &Walk, of: impl Fn(&Percentiles) -> f64) -> Spread {
+    fn masks(&self, pass: impl Fn(&Rotation) -> &TextWalk, of: impl Fn(&Percentiles) -> f64) -> Spread {
         let one = |round: &Vec<Rotation>| {
             let masks: Vec<Duration> = round.iter().flat_map(|r| pass(r).masks.iter().copied()).collect();
             of(&Percentiles::of(&masks))
@@ -147,7 +147,8 @@ impl GrammarRounds {
         let spread =
             |of: &dyn Fn(&Vec<Rotation>) -> f64| Spread::of(&self.rounds.iter().map(of).collect::<Vec<_>>());
         // A rotation ends with the text before its own.
-        let new = |round: &Vec<Rotation>| round[(text + 1) % texts].new.as_ref().map_or(0.0, Walk::masks_ms);
+        let new =
+            |round: &Vec<Rotation>| round[(text + 1) % texts].new.as_ref().map_or(0.0, TextWalk::masks_ms);
         TextResult {
             tokens: self.rounds[0][text].cold.masks.len(),
             cold_ms: spread(&|round| round[text].cold.masks_ms()),
@@ -209,7 +210,7 @@ impl GrammarsReport {
     }
 }
 
-impl Report for GrammarsReport {
+impl BenchReport for GrammarsReport {
     const INTERRUPTED: &str = "interrupted: some grammars are missing";
 
     fn about(&self) -> &About {
@@ -243,8 +244,8 @@ fn shown(number: f64) -> String {
 mod tests {
     use super::*;
 
-    fn pass(ms: u64) -> Walk {
-        Walk { masks: vec![Duration::from_millis(ms); 2], ..Walk::default() }
+    fn pass(ms: u64) -> TextWalk {
+        TextWalk { masks: vec![Duration::from_millis(ms); 2], ..TextWalk::default() }
     }
 
     #[test]

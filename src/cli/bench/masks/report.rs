@@ -5,8 +5,8 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::super::about::About;
-use super::super::engines::Walk;
-use super::super::outputs::Report;
+use super::super::engines::TextWalk;
+use super::super::outputs::BenchReport;
 use super::super::page;
 use super::super::percentiles::{Percentiles, distribution};
 use super::super::table::Grid;
@@ -34,7 +34,7 @@ impl SchemaOutcome {
     }
 
     /// Adds an instance.
-    pub(super) fn add(&mut self, walk: Walk, valid: bool) {
+    pub(super) fn add(&mut self, walk: TextWalk, valid: bool) {
         let accepted = walk.fault.is_none();
         self.wrongly_refused += usize::from(valid && !accepted);
         self.wrongly_accepted += usize::from(!valid && accepted);
@@ -116,7 +116,7 @@ impl EngineMasks {
     }
 }
 
-impl Report for MasksReport {
+impl BenchReport for MasksReport {
     const INTERRUPTED: &str = "interrupted: some schemas are missing";
 
     fn about(&self) -> &About {
