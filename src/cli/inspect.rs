@@ -168,13 +168,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
     advance(&mut matcher, &vocab, &args.prefix)?;
     let mut report = report(&mut matcher, &vocab, &args.prefix);
     report.why = args.why.as_ref().map(|text| why(&matcher, &vocab, text));
-    if args.json {
-        let text = serde_json::to_string_pretty(&report)
-            .map_err(|e| Error::new(ErrorKind::Io, format!("the report cannot be written as JSON: {e}")))?;
-        output::print_line(&text)?;
-    } else {
-        output::print_line(&table(&report))?;
-    }
+    output::print_report(&report, args.json, table)?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use serde::Serialize;
 
 use super::{help, output};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::Result;
 #[cfg(feature = "embedded")]
 use crate::model::embedded::{EmbeddedModel, embedded_models};
 #[cfg(feature = "hub")]
@@ -75,12 +75,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
         #[cfg(feature = "hub")]
         cached,
     };
-    let text = match args.json {
-        true => serde_json::to_string_pretty(&report)
-            .map_err(|e| Error::new(ErrorKind::Io, format!("the list cannot be written as JSON: {e}")))?,
-        false => table(&report),
-    };
-    output::print_line(&text)?;
+    output::print_report(&report, args.json, table)?;
     Ok(ExitCode::SUCCESS)
 }
 

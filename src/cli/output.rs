@@ -35,6 +35,16 @@ fn print_parts(parts: &[&[u8]]) -> Result<()> {
     }
 }
 
+/// Writes a report to standard output: as JSON, or as the text that people read.
+pub(super) fn print_report<T: Serialize>(report: &T, json: bool, text: impl Fn(&T) -> String) -> Result<()> {
+    print_line(&if json { pretty(report, "the report")? } else { text(report) })
+}
+
+fn pretty(value: &impl Serialize, what: &str) -> Result<String> {
+    serde_json::to_string_pretty(value)
+        .map_err(|e| Error::new(ErrorKind::Io, format!("{what} cannot be written as JSON: {e}")))
+}
+
 /// Writes warnings to standard error, one on each line.
 pub(super) fn print_warnings(warnings: &[Warning]) {
     for warning in warnings {
@@ -44,15 +54,19 @@ pub(super) fn print_warnings(warnings: &[Warning]) {
 
 /// Writes statistics as JSON to a file or, for `-`, to standard output.
 pub(super) fn write_stats(path: &Path, stats: &impl Serialize) -> Result<()> {
-    let text = serde_json::to_string_pretty(stats)
-        .map_err(|e| Error::new(ErrorKind::Io, format!("the figures cannot be written as JSON: {e}")))?;
+    let text = pretty(stats, "the figures")?;
     if path == Path::new("-") {
         return print_line(&text);
     }
+    write_file(path, &(text + "\n"))
+}
+
+/// Writes a text to a file, as a whole.
+pub(super) fn write_file(path: &Path, text: &str) -> Result<()> {
     let mut partial = path.as_os_str().to_owned();
     partial.push(".partial");
     let partial = Path::new(&partial);
-    std::fs::write(partial, text + "\n").map_err(|e| Error::io(partial, &e))?;
+    std::fs::write(partial, text).map_err(|e| Error::io(partial, &e))?;
     std::fs::rename(partial, path).map_err(|e| Error::io(path, &e))
 }
 

@@ -33,6 +33,7 @@ mod kernels;
 pub(crate) mod kv_cache;
 mod kv_layer;
 mod layer_patterns;
+mod layers;
 mod load;
 mod low_rank;
 pub mod named;

@@ -25,15 +25,14 @@ use super::LoadOptions;
 use super::adapter::{Adapter, LayerAdapters};
 use super::batch::{Segment, Span, chunks, pays_to_read_weights_for, shards};
 use super::config::{ModelConfig, bad};
-use super::family::Norms;
 use super::kernels::{
     Attention, Matrix, Rotation, add, gated, on_every_thread, rms_norm, rms_norm_heads, scale, threads,
 };
 use super::kv_layer::{KvFormat, KvPrecision};
-use super::layer_patterns::LayerRotary;
-use super::rope::{RopeScaling, RotaryTable};
-use super::tensor_names::{LayerTensor, TensorId};
-use super::weights::{FusedLinear, TensorSource};
+use super::layers::{Layer, LayerNorms, LoadedWeights, WeightForm};
+use super::rope::RotaryTable;
+use super::tensor_type::TensorType;
+use super::weights::{self, FusedLinear, RawTensor, TensorSource};
 use crate::error::Result;
 
 /// Maximum number of tokens that run together.
@@ -45,27 +44,37 @@ const FEED_FORWARD_ROWS: usize = 48;
 /// Maximum bytes of such feed-forward weights.
 const FEED_BYTES: usize = 1 << 20;
 
-#[derive(Clone)]
-struct TransformerLayer {
-    attention_norms: LayerNorms,
-    qkv: FusedLinear,
-    /// Norms of queries and keys: of each head, or of all together.
-    qk_norm: Option<[Vec<f32>; 2]>,
-    /// Index of the rotary table, if the layer has rotary positions.
-    rotary: Option<usize>,
-    /// Number of positions that a token sees.
-    window: usize,
-    o: FusedLinear,
-    feed_forward_norms: LayerNorms,
-    gate_up: FusedLinear,
-    down: FusedLinear,
-}
+type TransformerLayer = Layer<FusedLinear, Vec<f32>>;
 
-/// The norms around the attention or the feed-forward.
-#[derive(Clone)]
-struct LayerNorms {
-    before: Option<Vec<f32>>,
-    after: Option<Vec<f32>>,
+/// The form of the kernels.
+struct KernelForm;
+
+impl WeightForm for KernelForm {
+    type Matrix = Arc<dyn Matrix>;
+    type Linear = FusedLinear;
+    type Norm = Vec<f32>;
+
+    fn matrix(&self, raw: &RawTensor) -> Result<Arc<dyn Matrix>> {
+        self.matrix_of_rows(raw.dtype, &raw.rows().collect::<Vec<_>>(), raw.inputs)
+    }
+
+    fn matrix_of_rows(&self, dtype: TensorType, rows: &[&[u8]], inputs: usize) -> Result<Arc<dyn Matrix>> {
+        Ok(weights::matrix(dtype, rows, inputs))
+    }
+
+    fn linear(
+        &self,
+        parts: Vec<Arc<dyn Matrix>>,
+        outputs: usize,
+        inputs: usize,
+        bias: Vec<f32>,
+    ) -> Result<FusedLinear> {
+        Ok(FusedLinear::new(parts, outputs, inputs, bias))
+    }
+
+    fn norm(&self, weights: Vec<f32>) -> Result<Vec<f32>> {
+        Ok(weights)
+    }
 }
 
 /// The weights, ready to run.
@@ -121,45 +130,7 @@ impl Workspace {
     }
 }
 
-impl TransformerLayer {
-    /// Loads layer `i`.
-    fn load(i: usize, source: &TensorSource<'_>, c: &ModelConfig, options: &LoadOptions) -> Result<Self> {
-        let family = c.architecture.family();
-        let projection =
-            |(parts, inputs): (Vec<_>, usize)| source.projection(i, &parts, inputs, options.precision, c);
-        let [qkv, o, gate_up, down] = c.projections().map(projection);
-        let [q_norm, k_norm] = c.qk_norm_widths();
-        Ok(TransformerLayer {
-            attention_norms: LayerNorms::load(i, family.attention_norms, source, c)?,
-            qkv: qkv?,
-            qk_norm: if c.qk_norm {
-                let norm = |part, width| source.norm(TensorId::Layer(i, part), width, c);
-                Some([norm(LayerTensor::QNorm, q_norm)?, norm(LayerTensor::KNorm, k_norm)?])
-            } else {
-                None
-            },
-            rotary: match c.rotary[i] {
-                LayerRotary::None => None,
-                LayerRotary::Global => Some(0),
-                LayerRotary::Local => Some(1),
-            },
-            window: c.windows[i].unwrap_or(usize::MAX),
-            o: o?,
-            feed_forward_norms: LayerNorms::load(i, family.feed_forward_norms, source, c)?,
-            gate_up: gate_up?,
-            down: down?,
-        })
-    }
-}
-
-impl LayerNorms {
-    fn load(i: usize, names: Norms, source: &TensorSource<'_>, c: &ModelConfig) -> Result<Self> {
-        let norm = |name: Option<LayerTensor>| {
-            name.map(|name| source.norm(TensorId::Layer(i, name), c.hidden, c)).transpose()
-        };
-        Ok(LayerNorms { before: norm(names.before)?, after: norm(names.after)? })
-    }
-
+impl LayerNorms<Vec<f32>> {
     /// Returns the normed rows, which are in `normed` if there is a norm.
     fn before<'a>(&self, x: &'a [f32], eps: f32, normed: &'a mut Vec<f32>) -> &'a [f32] {
         let Some(weight) = &self.before else { return x };
@@ -179,30 +150,17 @@ impl LayerNorms {
 }
 
 impl Transformer {
-    pub fn load(mut config: ModelConfig, source: &TensorSource<'_>, options: &LoadOptions) -> Result<Self> {
-        if let Some(limit) = options.max_context {
-            config.context = config.context.min(limit.max(1));
-        }
-        let c = &config;
-        let embedding = source.matrix(TensorId::Embedding, c.vocab_size, c.hidden, options.precision)?;
-        // Large matrices come first: while one is packed, its pages of the file take memory, too.
-        let head = if c.tied_embeddings || !source.has_output() {
-            if !c.tied_embeddings {
-                return Err(bad("the output matrix is missing and `tie_word_embeddings` is false"));
-            }
-            embedding.clone()
-        } else {
-            source.matrix(TensorId::Output, c.vocab_size, c.hidden, options.precision)?
-        };
-        let blocks = (0..c.layers).map(|i| TransformerLayer::load(i, source, c, options));
-        let blocks: Vec<TransformerLayer> = blocks.collect::<Result<_>>()?;
-        let final_norm = source.norm(TensorId::FinalNorm, c.hidden, c)?;
-        let mut tables = vec![c.rope_scaling.table(c.rope_theta, c.rotary_dim, c.context)];
-        if c.rotary.contains(&LayerRotary::Local) {
-            tables.push(RopeScaling::None.table(c.rope_local_theta, c.rotary_dim, c.context));
-        }
-        let head = FusedLinear::single(head);
-        Ok(Transformer { config, embedding, blocks, final_norm, head, tables, kv: options.kv })
+    pub fn load(config: ModelConfig, source: &TensorSource<'_>, options: &LoadOptions) -> Result<Self> {
+        let loaded = LoadedWeights::load(&KernelForm, config, source, options)?;
+        Ok(Transformer {
+            config: loaded.config,
+            embedding: loaded.embedding,
+            blocks: loaded.layers,
+            final_norm: loaded.final_norm,
+            head: FusedLinear::single(loaded.head),
+            tables: loaded.tables,
+            kv: options.kv,
+        })
     }
 
     /// Returns the same model with an adapter. Both share their weights.

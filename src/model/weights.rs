@@ -16,7 +16,6 @@ use std::sync::Arc;
 
 use half::{bf16, f16};
 
-use super::Precision;
 use super::config::{ModelConfig, bad};
 use super::gguf::file::Gguf;
 use super::kernels::{
@@ -24,7 +23,7 @@ use super::kernels::{
     multiply_all,
 };
 use super::low_rank::LowRank;
-use super::precision::{widened, with_precision};
+use super::precision::widened;
 use super::safetensors::Safetensors;
 use super::tensor_names::{LayerTensor, TensorId, gguf_name, safetensors_name};
 use super::tensor_type::TensorType;
@@ -116,14 +115,13 @@ impl FusedLinear {
         matrix.multiply_columns(x, outputs, out);
     }
 
+    pub fn new(parts: Vec<Arc<dyn Matrix>>, outputs: usize, inputs: usize, bias: Vec<f32>) -> Self {
+        FusedLinear { parts, outputs, inputs, bias, adapter: None }
+    }
+
     pub fn single(matrix: Arc<dyn Matrix>) -> Self {
-        FusedLinear {
-            outputs: matrix.outputs(),
-            inputs: matrix.inputs(),
-            parts: vec![matrix],
-            bias: Vec::new(),
-            adapter: None,
-        }
+        let (outputs, inputs) = (matrix.outputs(), matrix.inputs());
+        Self::new(vec![matrix], outputs, inputs, Vec::new())
     }
 
     pub fn bytes(&self) -> usize {
@@ -230,67 +228,6 @@ impl TensorSource<'_> {
             weights.iter_mut().for_each(|w| *w += 1.0);
         }
         Ok(weights)
-    }
-
-    /// Reads the embedding table or the output matrix. Rounding here affects every token, and four
-    /// bits are too few. So `Q4K` keeps quantised values as they are and rounds others to eight
-    /// bits.
-    ///
-    /// # Errors
-    /// Returns an error if the tensor is missing or has another shape.
-    pub fn matrix(
-        &self,
-        slot: TensorId,
-        outputs: usize,
-        inputs: usize,
-        precision: Precision,
-    ) -> Result<Arc<dyn Matrix>> {
-        let raw = self.raw(slot, &[outputs, inputs])?;
-        let precision = match (precision, raw.dtype) {
-            (Precision::Q4K, TensorType::F32 | TensorType::F16 | TensorType::Bf16) => Precision::Q8_0,
-            (Precision::Q4K, _) => Precision::AsStored,
-            (other, _) => other,
-        };
-        let raw = with_precision(raw, precision)?;
-        let matrix = matrix(raw.dtype, &raw.rows().collect::<Vec<_>>(), inputs);
-        self.release(slot);
-        Ok(matrix)
-    }
-
-    /// Reads the matrices `(part, outputs)` of a layer that share their input, and fuses those of
-    /// the same format.
-    ///
-    /// # Errors
-    /// Returns an error if a tensor is missing or has another shape.
-    pub fn projection(
-        &self,
-        layer: usize,
-        wanted: &[(LayerTensor, usize)],
-        inputs: usize,
-        precision: Precision,
-        config: &ModelConfig,
-    ) -> Result<FusedLinear> {
-        let mut tensors = Vec::new();
-        let mut bias = Vec::new();
-        for &(part, outputs) in wanted {
-            let raw = self.raw(TensorId::Layer(layer, part), &[outputs, inputs])?;
-            tensors.push((part, with_precision(raw, precision)?));
-            if config.has_bias(part) {
-                let more = self.vector(TensorId::Bias(layer, part), outputs)?;
-                bias.extend((0..outputs).map(|row| more[self.row_in_file(part, row, config)]));
-            }
-        }
-        let mut parts = Vec::new();
-        for same in tensors.chunk_by(|a, b| a.1.dtype == b.1.dtype) {
-            let mut rows = Vec::new();
-            for (part, tensor) in same {
-                let stored: Vec<&[u8]> = tensor.rows().collect();
-                rows.extend((0..stored.len()).map(|row| stored[self.row_in_file(*part, row, config)]));
-            }
-            parts.push(matrix(same[0].1.dtype, &rows, inputs));
-        }
-        wanted.iter().for_each(|(part, _)| self.release(TensorId::Layer(layer, *part)));
-        Ok(FusedLinear { parts, outputs: wanted.iter().map(|(_, n)| n).sum(), inputs, bias, adapter: None })
     }
 
     /// Returns the row in the file of a matrix's output `row`.

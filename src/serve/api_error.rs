@@ -5,6 +5,7 @@
 
 use axum::body::Body;
 use axum::http::{HeaderValue, Response, StatusCode, header};
+use axum::response::IntoResponse;
 use serde_json::{Value, json};
 
 use crate::error::{Error, ErrorKind};
@@ -26,44 +27,52 @@ pub(super) struct ApiError {
 }
 
 impl ApiError {
-    pub fn new(status: StatusCode, code: &'static str, message: impl Into<String>) -> Self {
+    pub fn new(status: StatusCode, code: &'static str, message: impl Into<String>) -> Box<Self> {
         let message = message.into();
-        ApiError { status, message, param: None, code, pointer: None, hint: None }
+        Box::new(ApiError { status, message, param: None, code, pointer: None, hint: None })
     }
 
     /// Returns the error for a field with a wrong value.
-    pub fn field(param: impl Into<String>, message: impl Into<String>) -> Self {
-        let error = Self::new(StatusCode::BAD_REQUEST, "invalid_value", message);
-        ApiError { param: Some(param.into()), ..error }
+    pub fn field(param: impl Into<String>, message: impl Into<String>) -> Box<Self> {
+        Self::new(StatusCode::BAD_REQUEST, "invalid_value", message).with_param(param)
+    }
+
+    /// Returns the error for a field that must be there.
+    pub fn missing(param: &str) -> Box<Self> {
+        ApiError::field(param, format!("`{param}` is missing"))
+    }
+
+    /// Returns the error for a word that is none of those that the field may have.
+    pub fn unknown(param: &str, word: &str, known: &str) -> Box<Self> {
+        Self::field(param, format!("`{param}` is {word:?}")).hint(format!("known are {known}"))
     }
 
     /// Returns the error for a field that this server knows and does not support.
-    pub fn unsupported(param: impl Into<String>, why: &str) -> Self {
+    pub fn unsupported(param: impl Into<String>, why: &str) -> Box<Self> {
         let param = param.into();
         let message = format!("`{param}` is not supported: {why}");
-        ApiError { code: "unsupported_parameter", ..Self::field(param, message) }
+        Self::new(StatusCode::BAD_REQUEST, "unsupported_parameter", message).with_param(param)
     }
 
     /// Names the field.
-    pub fn with_param(mut self, param: impl Into<String>) -> Self {
+    pub fn with_param(mut self: Box<Self>, param: impl Into<String>) -> Box<Self> {
         self.param = Some(param.into());
         self
     }
 
-    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+    pub fn hint(mut self: Box<Self>, hint: impl Into<String>) -> Box<Self> {
         self.hint = Some(hint.into());
         self
     }
 
     /// Converts an error of the engine that the field `param` caused.
-    pub fn of(error: &Error, param: impl Into<String>) -> Self {
+    pub fn of(error: &Error, param: impl Into<String>) -> Box<Self> {
         let found = Self::general(error);
-        let param = Some(param.into()).filter(|_| found.status == StatusCode::BAD_REQUEST);
-        ApiError { param, ..found }
+        if found.status == StatusCode::BAD_REQUEST { found.with_param(param) } else { found }
     }
 
     /// Converts an error of the engine.
-    pub fn general(error: &Error) -> Self {
+    pub fn general(error: &Error) -> Box<Self> {
         let (status, code) = match error.kind() {
             ErrorKind::Busy => (StatusCode::SERVICE_UNAVAILABLE, "busy"),
             ErrorKind::Cancelled => (StatusCode::SERVICE_UNAVAILABLE, "cancelled"),
@@ -73,11 +82,10 @@ impl ApiError {
             }
             kind => (StatusCode::BAD_REQUEST, kind.code()),
         };
-        ApiError {
-            pointer: error.pointer().map(str::to_owned),
-            hint: error.hint_text().map(str::to_owned),
-            ..Self::new(status, code, error.to_string())
-        }
+        let mut found = Self::new(status, code, error.to_string());
+        found.pointer = error.pointer().map(str::to_owned);
+        found.hint = error.hint_text().map(str::to_owned);
+        found
     }
 
     pub fn text(&self) -> &str {
@@ -113,6 +121,13 @@ impl ApiError {
             response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }
         response
+    }
+}
+
+/// Handlers return errors, which are answers, too.
+impl IntoResponse for Box<ApiError> {
+    fn into_response(self) -> Response<Body> {
+        self.response()
     }
 }
 

@@ -15,6 +15,7 @@ use super::model::{LoadedModel, ModelSource, ServedModel};
 use super::prepare::{ReadyRequest, prepare};
 use super::request::{FormatKind, GenerationRequest};
 use super::running::timed_out;
+use crate::sample::SamplingParams;
 
 /// Length of a constraint in bytes from which on only one is compiled at a time.
 const LARGE_CONSTRAINT: usize = 64 << 10;
@@ -62,7 +63,7 @@ impl App {
         let bytes = match read.await {
             Err(_) => {
                 let message = "the body did not arrive in time";
-                return Err(Box::new(ApiError::new(StatusCode::REQUEST_TIMEOUT, "timeout", message)));
+                return Err(ApiError::new(StatusCode::REQUEST_TIMEOUT, "timeout", message));
             }
             Ok(Err(error)) => {
                 let source = std::error::Error::source(&error).map(ToString::to_string);
@@ -71,11 +72,25 @@ impl App {
                     true => (StatusCode::PAYLOAD_TOO_LARGE, format!("the body has more than {most} bytes")),
                     false => (StatusCode::BAD_REQUEST, format!("the body cannot be read: {error}")),
                 };
-                return Err(Box::new(ApiError::new(status, "invalid_body", message)));
+                return Err(ApiError::new(status, "invalid_body", message));
             }
             Ok(Ok(bytes)) => bytes,
         };
-        String::from_utf8(bytes.into()).map_err(|_| Box::new(ApiError::field("", "the body is not UTF-8")))
+        String::from_utf8(bytes.into()).map_err(|_| ApiError::field("", "the body is not UTF-8"))
+    }
+
+    /// Reads a body into a request, on another thread.
+    ///
+    /// # Errors
+    /// Those of the body and of the function, which gets the default sampling, too.
+    pub async fn read<T: Send + 'static>(
+        &self,
+        body: Body,
+        read: impl FnOnce(&str, &SamplingParams) -> ApiResult<T> + Send + 'static,
+    ) -> ApiResult<T> {
+        let text = self.body(body).await?;
+        let defaults = self.options.sampling.clone();
+        blocking(move || read(&text, &defaults)).await
     }
 
     /// Returns a model; `None` is the first one.
@@ -93,7 +108,7 @@ impl App {
                 let names: Vec<&str> = self.models.iter().map(|model| model.source.name.as_str()).collect();
                 let message = format!("there is no model `{}`", name.unwrap_or_default());
                 let error = ApiError::new(StatusCode::NOT_FOUND, "model_not_found", message);
-                Err(Box::new(error.with_param("model").hint(format!("there are: {}", names.join(", ")))))
+                Err(error.with_param("model").hint(format!("there are: {}", names.join(", "))))
             }
         }
     }
@@ -113,7 +128,7 @@ impl App {
         let most = self.options.max_constraint;
         if size > most {
             let message = format!("the constraint has {size} bytes, the limit is {most}");
-            return Err(Box::new(ApiError::new(StatusCode::BAD_REQUEST, "too_complex", message)));
+            return Err(ApiError::new(StatusCode::BAD_REQUEST, "too_complex", message));
         }
         let ready = self.ready.clone();
         let large = (size > LARGE_CONSTRAINT).then(|| self.large.clone());
@@ -166,7 +181,7 @@ pub(super) async fn blocking<T: Send + 'static>(
 ) -> ApiResult<T> {
     tokio::task::spawn_blocking(work).await.unwrap_or_else(|_| {
         let message = "the request failed inside; this is a fault of the program";
-        Err(Box::new(ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", message)))
+        Err(ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", message))
     })
 }
 

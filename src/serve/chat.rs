@@ -12,7 +12,7 @@ use super::answer::{
     statistics, stop_reason, unix_seconds,
 };
 use super::api_error::{ApiError, ApiResult, json_response};
-use super::app::{App, blocking};
+use super::app::App;
 use super::fields::Fields;
 use super::format::{read_format, read_response_format};
 use super::messages::read_messages;
@@ -34,15 +34,9 @@ struct ChatRequest {
     include_usage: bool,
 }
 
-pub(super) async fn chat_completions(State(app): State<Arc<App>>, body: Body) -> Response<Body> {
-    answer(app, body).await.unwrap_or_else(|error| error.response())
-}
-
-async fn answer(app: Arc<App>, body: Body) -> ApiResult<Response<Body>> {
+pub(super) async fn chat_completions(State(app): State<Arc<App>>, body: Body) -> ApiResult<Response<Body>> {
     let deadline = app.deadline();
-    let text = app.body(body).await?;
-    let defaults = app.options.sampling.clone();
-    let ChatRequest { generation, stream, include_usage } = blocking(move || read(&text, &defaults)).await?;
+    let ChatRequest { generation, stream, include_usage } = app.read(body, read).await?;
     let (choices, with_logprobs) = (generation.choices, generation.logprobs);
     let (model, mut prepared) = app.prepare(generation, stream, deadline).await?;
     let running = Running::start(&model, &mut prepared, deadline)?;
@@ -91,7 +85,7 @@ fn read(text: &str, defaults: &SamplingParams) -> ApiResult<ChatRequest> {
 /// Checks a limit of tokens.
 pub(super) fn positive(param: &str, limit: Option<usize>) -> ApiResult<Option<usize>> {
     match limit {
-        Some(0) => Err(Box::new(ApiError::field(param, format!("`{param}` is 0; allow at least one token")))),
+        Some(0) => Err(ApiError::field(param, format!("`{param}` is 0; allow at least one token"))),
         other => Ok(other),
     }
 }
@@ -109,13 +103,13 @@ fn read_template_fields(fields: &mut Fields, chat: &mut ChatInput) -> ApiResult<
     if continues {
         let Some(begun) = chat.last_answer.take() else {
             let message = "`continue_final_message` needs a last message of the assistant";
-            return Err(Box::new(ApiError::field("continue_final_message", message)));
+            return Err(ApiError::field("continue_final_message", message));
         };
         chat.messages.pop();
         chat.begun = Some(begun);
     } else if generates == Some(false) {
         let why = "use `continue_final_message` to continue a message";
-        return Err(Box::new(ApiError::unsupported("add_generation_prompt", why)));
+        return Err(ApiError::unsupported("add_generation_prompt", why));
     }
     Ok(())
 }
@@ -302,9 +296,5 @@ impl EventWriter for ChunkWriter {
             events.data(&chunk);
         }
         events.end();
-    }
-
-    fn fail(&mut self, error: &ApiError, events: &mut Events) {
-        events.data(&json!({"error": error.object()}));
     }
 }

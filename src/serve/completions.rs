@@ -9,10 +9,10 @@ use serde_json::{Value, json};
 
 use super::answer::{TokenCounts, finish_reason, new_id, statistics, stop_reason, unix_seconds};
 use super::api_error::{ApiError, ApiResult, json_response};
-use super::app::{App, blocking};
+use super::app::App;
 use super::chat::{positive, read_stream_options};
 use super::fields::Fields;
-use super::format::{missing, read_format, read_response_format};
+use super::format::{read_format, read_response_format};
 use super::model::LoadedModel;
 use super::options::{read_options, read_prediction};
 use super::prepare::ReadyRequest;
@@ -33,16 +33,9 @@ struct CompletionRequest {
     include_usage: bool,
 }
 
-pub(super) async fn completions(State(app): State<Arc<App>>, body: Body) -> Response<Body> {
-    answer(app, body).await.unwrap_or_else(|error| error.response())
-}
-
-async fn answer(app: Arc<App>, body: Body) -> ApiResult<Response<Body>> {
+pub(super) async fn completions(State(app): State<Arc<App>>, body: Body) -> ApiResult<Response<Body>> {
     let deadline = app.deadline();
-    let text = app.body(body).await?;
-    let defaults = app.options.sampling.clone();
-    let CompletionRequest { generation, stream, include_usage } =
-        blocking(move || read(&text, &defaults)).await?;
+    let CompletionRequest { generation, stream, include_usage } = app.read(body, read).await?;
     let (choices, with_logprobs) = (generation.choices, generation.logprobs);
     let (model, mut prepared) = app.prepare(generation, stream, deadline).await?;
     let running = Running::start(&model, &mut prepared, deadline)?;
@@ -89,7 +82,7 @@ fn read(text: &str, defaults: &SamplingParams) -> ApiResult<CompletionRequest> {
         Some("0" | "1" | "true") => true,
         Some(_) => {
             let why = "only the log-probabilities of the chosen tokens are reported; use 1";
-            return Err(Box::new(ApiError::unsupported("logprobs", why)));
+            return Err(ApiError::unsupported("logprobs", why));
         }
     };
     let mut warnings = Vec::new();
@@ -104,21 +97,17 @@ fn read(text: &str, defaults: &SamplingParams) -> ApiResult<CompletionRequest> {
 
 /// Reads `prompt`: a text, or a list with one.
 fn read_prompt(fields: &mut Fields) -> ApiResult<String> {
-    let Some(value) = fields.raw("prompt") else { return Err(missing("prompt")) };
+    let value = fields.needed("prompt")?;
     let prompt: Value = serde_json::from_str(value.get())
         .map_err(|error| ApiError::field("prompt", format!("`prompt`: {error}")))?;
     match prompt {
         Value::String(text) => Ok(text),
         Value::Array(list) => match &list[..] {
             [Value::String(text)] => Ok(text.clone()),
-            [Value::String(_), ..] => {
-                Err(Box::new(ApiError::unsupported("prompt", "send a request for each prompt")))
-            }
-            _ => {
-                Err(Box::new(ApiError::unsupported("prompt", "token numbers are no prompt here; send text")))
-            }
+            [Value::String(_), ..] => Err(ApiError::unsupported("prompt", "send a request for each prompt")),
+            _ => Err(ApiError::unsupported("prompt", "token numbers are no prompt here; send text")),
         },
-        _ => Err(Box::new(ApiError::field("prompt", "`prompt` must be a string"))),
+        _ => Err(ApiError::field("prompt", "`prompt` must be a string")),
     }
 }
 
@@ -191,9 +180,5 @@ impl EventWriter for TextWriter {
             events.data(&chunk);
         }
         events.end();
-    }
-
-    fn fail(&mut self, error: &ApiError, events: &mut Events) {
-        events.data(&json!({"error": error.object()}));
     }
 }

@@ -18,6 +18,7 @@ use serde::de::{DeserializeOwned, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 use super::api_error::{ApiError, ApiResult};
+use crate::vocab::TokenId;
 
 /// Longest part of a value that an error shows, in characters.
 const MAX_SHOWN: usize = 40;
@@ -70,7 +71,7 @@ impl<'a> Fields<'a> {
             Some(error) => error,
             None => {
                 let message = "the body is not a JSON object";
-                Box::new(ApiError::field("", message).hint("send an object with the fields of the request"))
+                ApiError::field("", message).hint("send an object with the fields of the request")
             }
         })
     }
@@ -79,7 +80,7 @@ impl<'a> Fields<'a> {
     pub fn item(value: &'a RawValue, path: String) -> ApiResult<Self> {
         let wrong =
             ApiError::field(path.clone(), format!("`{path}` must be an object, not {}", shown(value)));
-        Self::parse(value.get(), path).map_err(|error| error.unwrap_or(Box::new(wrong)))
+        Self::parse(value.get(), path).map_err(|error| error.unwrap_or(wrong))
     }
 
     /// # Errors
@@ -90,7 +91,7 @@ impl<'a> Fields<'a> {
             Err(error) if error.is_data() => return Err(None),
             Err(error) => {
                 let message = format!("the body is not JSON: {error}");
-                return Err(Some(Box::new(ApiError::field("", message))));
+                return Err(Some(ApiError::field("", message)));
             }
         };
         let mut members: Vec<Member> = Vec::with_capacity(list.0.len());
@@ -98,7 +99,7 @@ impl<'a> Fields<'a> {
             if members.len() < 100 && members.iter().any(|member| member.name == name) {
                 let param = joined(&path, &name);
                 let message = format!("`{param}` occurs twice");
-                return Err(Some(Box::new(ApiError::field(param, message))));
+                return Err(Some(ApiError::field(param, message)));
             }
             members.push(Member { name, value, read: false });
         }
@@ -131,11 +132,21 @@ impl<'a> Fields<'a> {
     fn wrong(&self, name: &str, what: &str, value: &RawValue) -> Box<ApiError> {
         let param = self.path_of(name);
         let message = format!("`{param}` must be {what}, not {}", shown(value));
-        Box::new(ApiError::field(param, message))
+        ApiError::field(param, message)
     }
 
     pub fn text(&mut self, name: &'static str) -> ApiResult<Option<String>> {
         self.value(name, "a string")
+    }
+
+    /// Returns a string that must be there.
+    pub fn needed_text(&mut self, name: &'static str) -> ApiResult<String> {
+        self.text(name)?.ok_or_else(|| ApiError::missing(&self.path_of(name)))
+    }
+
+    /// Returns the text of a member that must be there.
+    pub fn needed(&mut self, name: &'static str) -> ApiResult<&'a RawValue> {
+        self.raw(name).ok_or_else(|| ApiError::missing(&self.path_of(name)))
     }
 
     pub fn number(&mut self, name: &'static str) -> ApiResult<Option<f32>> {
@@ -152,6 +163,11 @@ impl<'a> Fields<'a> {
 
     pub fn flag(&mut self, name: &'static str) -> ApiResult<Option<bool>> {
         self.value(name, "true or false")
+    }
+
+    /// Returns a list of token numbers.
+    pub fn tokens(&mut self, name: &'static str) -> ApiResult<Option<Vec<TokenId>>> {
+        self.value(name, "a list of token numbers")
     }
 
     pub fn object(&mut self, name: &'static str) -> ApiResult<Option<Fields<'a>>> {
@@ -192,7 +208,7 @@ impl<'a> Fields<'a> {
     pub fn refuse(&mut self, name: &'static str, harmless: &[&str], why: &str) -> ApiResult<()> {
         match self.raw(name) {
             Some(value) if !harmless.contains(&value.get()) => {
-                Err(Box::new(ApiError::unsupported(self.path_of(name), why)))
+                Err(ApiError::unsupported(self.path_of(name), why))
             }
             _ => Ok(()),
         }
@@ -217,7 +233,7 @@ impl<'a> Fields<'a> {
             Some(name) => error.hint(format!("did you mean `{}`?", joined(&self.path, name))),
             None => error.hint("leave it out; docs/serving.md lists the fields"),
         };
-        Err(Box::new(error.with_param(param)))
+        Err(error.with_param(param))
     }
 }
 

@@ -32,7 +32,7 @@ pub(super) fn read_format(
     match (found.len(), found.get(1)) {
         (_, Some(second)) => {
             let message = format!("`{}` and `{}` both constrain the output", found[0].param, second.param);
-            Err(Box::new(ApiError::field(second.param.clone(), message).hint("leave one of them out")))
+            Err(ApiError::field(second.param.clone(), message).hint("leave one of them out"))
         }
         _ => Ok(found.pop()),
     }
@@ -41,9 +41,7 @@ pub(super) fn read_format(
 /// Reads a `response_format`. The Responses API has its schema in the object itself.
 pub(super) fn read_response_format(mut format: Fields, flat: bool) -> ApiResult<Option<FormatRequest>> {
     let kind_path = format.path_of("type");
-    let Some(kind) = format.text("type")? else {
-        return Err(missing(&kind_path));
-    };
+    let kind = format.needed_text("type")?;
     let request = match kind.as_str() {
         "text" => None,
         "json_object" => {
@@ -57,7 +55,7 @@ pub(super) fn read_response_format(mut format: Fields, flat: bool) -> ApiResult<
         "json_schema" if flat => Some(json_schema(&mut format)?),
         "json_schema" => {
             let path = format.path_of("json_schema");
-            let mut inner = format.object("json_schema")?.ok_or_else(|| missing(&path))?;
+            let mut inner = format.object("json_schema")?.ok_or_else(|| ApiError::missing(&path))?;
             let request = json_schema(&mut inner)?;
             inner.finish()?;
             Some(request)
@@ -66,14 +64,13 @@ pub(super) fn read_response_format(mut format: Fields, flat: bool) -> ApiResult<
         "regex" | "grammar" => {
             let name = if kind == "regex" { "pattern" } else { "grammar" };
             let param = format.path_of(name);
-            let text = format.text(name)?.ok_or_else(|| missing(&param))?;
+            let text = format.needed_text(name)?;
             let kind = if kind == "regex" { FormatKind::Regex(text) } else { FormatKind::Grammar(text) };
             Some(plain(kind, param))
         }
         _ => {
-            let message = format!("`{kind_path}` is {kind:?}");
-            let hint = "known are text, json_object, json_schema, structural_tag, regex and grammar";
-            return Err(Box::new(ApiError::field(kind_path, message).hint(hint)));
+            let known = "text, json_object, json_schema, structural_tag, regex and grammar";
+            return Err(ApiError::unknown(&kind_path, &kind, known));
         }
     };
     format.finish()?;
@@ -85,7 +82,7 @@ fn json_schema(fields: &mut Fields) -> ApiResult<FormatRequest> {
     fields.text("description")?;
     let closed = fields.flag("strict")?.unwrap_or(false);
     let param = fields.path_of("schema");
-    let schema = fields.raw("schema").ok_or_else(|| missing(&param))?;
+    let schema = fields.needed("schema")?;
     let kind = FormatKind::JsonSchema(schema.get().to_owned());
     Ok(FormatRequest { closed, ..plain(kind, param) })
 }
@@ -170,8 +167,4 @@ fn plain(kind: FormatKind, param: impl Into<String>) -> FormatRequest {
 /// Returns the content of a string, which is JSON itself, or the text of another value.
 fn text_or_json(value: &RawValue) -> String {
     serde_json::from_str::<String>(value.get()).unwrap_or_else(|_| value.get().to_owned())
-}
-
-pub(super) fn missing(param: &str) -> Box<ApiError> {
-    Box::new(ApiError::field(param, format!("`{param}` is missing")))
 }

@@ -39,14 +39,14 @@ fn admit(options: &ServeOptions, path: &str, authority: Option<&str>, headers: &
     if !is_known(options, host) {
         let message = format!("this server is not called {host:?}");
         let error = ApiError::new(StatusCode::FORBIDDEN, "unknown_host", message);
-        return Err(Box::new(error.hint("start it with --allow-host NAME")));
+        return Err(error.hint("start it with --allow-host NAME"));
     }
     if let Some(origin) = text(header::ORIGIN)
         && !is_allowed(options, origin, host)
     {
         let message = format!("pages of {origin} must not use this server");
         let error = ApiError::new(StatusCode::FORBIDDEN, "foreign_origin", message);
-        return Err(Box::new(error.hint("start it with --cors-origin ORIGIN")));
+        return Err(error.hint("start it with --cors-origin ORIGIN"));
     }
     match &options.api_key {
         Some(key) if !OPEN.contains(&path) && !playground::is_page(path) => {
@@ -56,7 +56,7 @@ fn admit(options: &ServeOptions, path: &str, authority: Option<&str>, headers: &
                 true => Ok(()),
                 false => {
                     let message = "the API key is missing or wrong";
-                    Err(Box::new(ApiError::new(StatusCode::UNAUTHORIZED, "invalid_api_key", message)))
+                    Err(ApiError::new(StatusCode::UNAUTHORIZED, "invalid_api_key", message))
                 }
             }
         }

@@ -5,7 +5,6 @@ use serde_json::{Map, Value};
 
 use super::api_error::{ApiError, ApiResult};
 use super::fields::Fields;
-use super::format::missing;
 use super::request::ChatInput;
 use crate::Message;
 
@@ -14,7 +13,7 @@ const TEXT_PARTS: [&str; 5] = ["text", "input_text", "output_text", "refusal", "
 
 /// Reads `messages`.
 pub(super) fn read_messages(fields: &mut Fields) -> ApiResult<ChatInput> {
-    let Some(list) = fields.list("messages")? else { return Err(missing("messages")) };
+    let Some(list) = fields.list("messages")? else { return Err(ApiError::missing("messages")) };
     let mut chat = ChatInput::default();
     for (value, path) in list {
         let message: Value = serde_json::from_str(value.get())
@@ -22,7 +21,7 @@ pub(super) fn read_messages(fields: &mut Fields) -> ApiResult<ChatInput> {
         add_message(&mut chat, message, &path)?;
     }
     if chat.messages.is_empty() {
-        return Err(Box::new(ApiError::field("messages", "`messages` is empty")));
+        return Err(ApiError::field("messages", "`messages` is empty"));
     }
     Ok(chat)
 }
@@ -30,7 +29,7 @@ pub(super) fn read_messages(fields: &mut Fields) -> ApiResult<ChatInput> {
 /// Adds a message of a client.
 pub(super) fn add_message(chat: &mut ChatInput, message: Value, path: &str) -> ApiResult<()> {
     let Value::Object(mut message) = message else {
-        return Err(Box::new(ApiError::field(path, format!("`{path}` must be an object"))));
+        return Err(ApiError::field(path, format!("`{path}` must be an object")));
     };
     if let Some(content) = message.get_mut("content").filter(|content| content.is_array()) {
         let text = parts_text(content, &format!("{path}.content"))?;
@@ -44,7 +43,7 @@ pub(super) fn add_message(chat: &mut ChatInput, message: Value, path: &str) -> A
         Some(_) => {
             let param = format!("{path}.content");
             let text = format!("`{param}` must be a string or a list of parts");
-            return Err(Box::new(ApiError::field(param, text)));
+            return Err(ApiError::field(param, text));
         }
     }
     // Templates know no developer.
@@ -111,19 +110,19 @@ pub(super) fn content_text(value: &RawValue, path: &str) -> ApiResult<String> {
 pub(super) fn parts_text(parts: &Value, path: &str) -> ApiResult<String> {
     let Value::Array(parts) = parts else {
         let text = format!("`{path}` must be a string or a list of parts");
-        return Err(Box::new(ApiError::field(path, text)));
+        return Err(ApiError::field(path, text));
     };
     let mut text = String::new();
     for (i, part) in parts.iter().enumerate() {
         let kind = part.get("type").and_then(Value::as_str).unwrap_or_default();
         let param = format!("{path}[{i}].type");
         if !TEXT_PARTS.contains(&kind) {
-            return Err(Box::new(ApiError::unsupported(param, &format!("{kind:?} is no text"))));
+            return Err(ApiError::unsupported(param, &format!("{kind:?} is no text")));
         }
         let content = part.get("text").or_else(|| part.get("refusal")).and_then(Value::as_str);
         let Some(content) = content else {
             let param = format!("{path}[{i}].text");
-            return Err(missing(&param));
+            return Err(ApiError::missing(&param));
         };
         text.push_str(content);
     }

@@ -67,7 +67,7 @@ impl ServedModel {
             let failed = |message: String| {
                 tracing::error!(model = self.source.name, "cannot be loaded: {message}");
                 let message = format!("the model `{}` cannot be loaded: {message}", self.source.name);
-                Box::new(ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "model_unavailable", message))
+                ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "model_unavailable", message)
             };
             match loading.await {
                 Ok(Ok(model)) => Ok(Arc::new(model)),

@@ -75,14 +75,14 @@ pub(super) fn read_options(
     request.choices = fields.count("n")?.unwrap_or(1);
     if !(1..=MAX_CHOICES).contains(&request.choices) {
         let message = format!("`n` must be from 1 to {MAX_CHOICES}, not {}", request.choices);
-        return Err(Box::new(ApiError::field("n", message)));
+        return Err(ApiError::field("n", message));
     }
     request.stop = fields.texts("stop")?;
     if request.stop.len() > MAX_STOPS || request.stop.iter().any(String::is_empty) {
         let message = format!("`stop` must be at most {MAX_STOPS} texts, none of them empty");
-        return Err(Box::new(ApiError::field("stop", message)));
+        return Err(ApiError::field("stop", message));
     }
-    request.stop_tokens = stop_tokens(fields)?;
+    request.stop_tokens = fields.tokens("stop_token_ids")?.unwrap_or_default();
     let (sampling, seeded) = read_sampling(fields, defaults)?;
     (request.sampling, request.seeded) = (sampling, seeded);
     if request.choices > 1 && request.sampling.is_greedy() {
@@ -100,13 +100,6 @@ pub(super) fn read_options(
         }
     }
     Ok(())
-}
-
-fn stop_tokens(fields: &mut Fields) -> ApiResult<Vec<TokenId>> {
-    let param = fields.path_of("stop_token_ids");
-    let Some(value) = fields.raw("stop_token_ids") else { return Ok(Vec::new()) };
-    serde_json::from_str(value.get())
-        .map_err(|_| Box::new(ApiError::field(param, "`stop_token_ids` must be a list of token numbers")))
 }
 
 /// Returns the sampling parameters, and whether the client named a seed.
@@ -135,7 +128,7 @@ fn read_sampling(fields: &mut Fields, defaults: &SamplingParams) -> ApiResult<(S
         Some(-1 | 0) => params.top_k = None,
         Some(n) if n > 0 => params.top_k = Some(n.unsigned_abs() as usize),
         Some(n) => {
-            return Err(Box::new(ApiError::field("top_k", format!("`top_k` is {n}")).hint("-1 keeps all")));
+            return Err(ApiError::field("top_k", format!("`top_k` is {n}")).hint("-1 keeps all"));
         }
     }
     let seed = fields.integer("seed")?;
@@ -147,7 +140,7 @@ fn read_sampling(fields: &mut Fields, defaults: &SamplingParams) -> ApiResult<(S
         // The message begins with the name.
         let name = error.message().split(' ').next().unwrap_or_default().to_owned();
         let param = if fields.has(&name) { name } else { "logit_bias".to_owned() };
-        return Err(Box::new(ApiError::of(&error, param)));
+        return Err(ApiError::of(&error, param));
     }
     Ok((params, seed.is_some_and(|seed| seed != -1)))
 }
@@ -172,7 +165,7 @@ fn logit_bias(fields: &mut Fields) -> ApiResult<Vec<(TokenId, f32)>> {
 fn read_decoding(mut own: Fields, decoding: &mut DecodingRequest) -> ApiResult<()> {
     if let Some(name) = own.text("mode")? {
         let mode: Result<Mode, String> = name.parse();
-        decoding.mode = mode.map_err(|message| Box::new(ApiError::field("ffwd.mode", message)))?;
+        decoding.mode = mode.map_err(|message| ApiError::field("ffwd.mode", message))?;
     }
     let flags: [(&'static str, &mut bool); 5] = [
         ("forced_runs", &mut decoding.forced_runs),
@@ -196,11 +189,11 @@ pub(super) fn read_prediction(fields: &mut Fields) -> ApiResult<Option<String>> 
     let Some(mut prediction) = fields.object("prediction")? else { return Ok(None) };
     let kind = prediction.text("type")?;
     if kind.as_deref().is_some_and(|kind| kind != "content") {
-        return Err(Box::new(ApiError::field("prediction.type", "`prediction.type` must be `content`")));
+        return Err(ApiError::field("prediction.type", "`prediction.type` must be `content`"));
     }
     let content = prediction.path_of("content");
     let Some(value) = prediction.raw("content") else {
-        return Err(Box::new(ApiError::field(content.clone(), format!("`{content}` is missing"))));
+        return Err(ApiError::field(content.clone(), format!("`{content}` is missing")));
     };
     let text = super::messages::content_text(value, &content)?;
     prediction.finish()?;
@@ -217,9 +210,8 @@ pub(super) fn reasoning_of(effort: &str, param: String) -> ApiResult<ReasoningRe
         "high" => Some(8192),
         "xhigh" | "max" => Some(32_768),
         _ => {
-            let message = format!("`{param}` is {effort:?}");
-            let hint = "known are none, minimal, low, medium, high, xhigh and max";
-            return Err(Box::new(ApiError::field(param, message).hint(hint)));
+            let known = "none, minimal, low, medium, high, xhigh and max";
+            return Err(ApiError::unknown(&param, effort, known));
         }
     };
     Ok(ReasoningRequest { budget, param })

@@ -106,7 +106,7 @@ fn check_size(model: &LoadedModel, request: &GenerationRequest) -> ApiResult<()>
     if bytes > context.saturating_mul(model.engine.vocabulary().max_token_len()) {
         let message = format!("the prompt has {bytes} bytes; the model's context is {context} tokens");
         let error = ApiError::new(axum::http::StatusCode::BAD_REQUEST, "context_length_exceeded", message);
-        return Err(Box::new(error.with_param(param)));
+        return Err(error.with_param(param));
     }
     Ok(())
 }
@@ -217,7 +217,7 @@ fn constraint(
         return Ok(Compiled::Grammar(grammar));
     }
     let Some(constraint) = parse(model, request, &policy, thinking)? else { return Ok(Compiled::Absent) };
-    let refused = |error: crate::Error| Box::new(ApiError::of(&error, param));
+    let refused = |error: crate::Error| ApiError::of(&error, param);
     if thinking.is_some() {
         let gated =
             constraint.behind_marker(THINK[1]).and_then(|gated| model.engine.compiler().compile(&gated));
@@ -305,7 +305,7 @@ fn parse_format(
         FormatKind::StructuralTag(text) => builder().structural_tag(text),
         FormatKind::Pattern(text) => builder().pattern(text),
     };
-    made.map_err(|error| Box::new(ApiError::of(&error, format.param.clone())))
+    made.map_err(|error| ApiError::of(&error, format.param.clone()))
 }
 
 /// Returns the constraint of a reply with tools. With a format, it is that of calls alone.
@@ -315,7 +315,7 @@ fn parse_tools(
     policy: &Policy,
     formatted: bool,
 ) -> ApiResult<Option<Constraint>> {
-    let refused = |error: crate::Error| Box::new(ApiError::of(&error, "tools"));
+    let refused = |error: crate::Error| ApiError::of(&error, "tools");
     let excludes = [trigger(model.style), "<custom_tool_call"];
     let free = || {
         let tag = serde_json::json!({"type": "structural_tag",
@@ -336,7 +336,7 @@ fn parse_tools(
     }
     for tool in tools.custom.iter().filter(|tool| named(&tool.name)) {
         let [open, close] = custom_tags(&tool.name);
-        let error = |error: crate::Error| Box::new(ApiError::of(&error, tool.param.clone()));
+        let error = |error: crate::Error| ApiError::of(&error, tool.param.clone());
         parts.push(custom_call(&tool.input, open, close, policy).map_err(error)?);
     }
     if *calls == Calls::Auto && !tools.custom.is_empty() && !formatted {

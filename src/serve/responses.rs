@@ -11,10 +11,10 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::api_error::{ApiError, ApiResult, json_response};
-use super::app::{App, blocking};
+use super::app::App;
 use super::chat::positive;
 use super::fields::Fields;
-use super::format::{missing, read_format, read_response_format};
+use super::format::{read_format, read_response_format};
 use super::messages::{add_message, add_text, content_text};
 use super::options::{read_options, reasoning_of};
 use super::request::{ChatInput, GenerationRequest, PromptInput};
@@ -46,15 +46,9 @@ struct ResponsesRequest {
     repeated: Value,
 }
 
-pub(super) async fn responses(State(app): State<Arc<App>>, body: Body) -> Response<Body> {
-    answer(app, body).await.unwrap_or_else(|error| error.response())
-}
-
-async fn answer(app: Arc<App>, body: Body) -> ApiResult<Response<Body>> {
+pub(super) async fn responses(State(app): State<Arc<App>>, body: Body) -> ApiResult<Response<Body>> {
     let deadline = app.deadline();
-    let text = app.body(body).await?;
-    let defaults = app.options.sampling.clone();
-    let ResponsesRequest { generation, stream, repeated } = blocking(move || read(&text, &defaults)).await?;
+    let ResponsesRequest { generation, stream, repeated } = app.read(body, read).await?;
     let (model, mut prepared) = app.prepare(generation, stream, deadline).await?;
     let running = Running::start(&model, &mut prepared, deadline)?;
     let format = prepared.reply.clone();
@@ -65,7 +59,7 @@ async fn answer(app: Arc<App>, body: Body) -> ApiResult<Response<Body>> {
     let outputs = running.outputs().await?;
     outputs.iter().for_each(|output| app.metrics.output(output));
     let Some(output) = outputs.first() else {
-        return Err(Box::new(ApiError::field("", "there is no answer")));
+        return Err(ApiError::field("", "there is no answer"));
     };
     let items = object.items(&format, output);
     Ok(json_response(&object.finished(&items, output)))
@@ -137,7 +131,7 @@ fn read_input(fields: &mut Fields, warnings: &mut Vec<String>) -> ApiResult<Chat
     if let Some(instructions) = fields.text("instructions")? {
         add_text(&mut chat, "system", instructions, "instructions")?;
     }
-    let Some(input) = fields.raw("input") else { return Err(missing("input")) };
+    let input = fields.needed("input")?;
     if let Ok(text) = serde_json::from_str::<String>(input.get()) {
         add_text(&mut chat, "user", text, "input")?;
         return Ok(chat);
@@ -148,7 +142,7 @@ fn read_input(fields: &mut Fields, warnings: &mut Vec<String>) -> ApiResult<Chat
         add_item(&mut chat, item, format!("input[{i}]"), warnings)?;
     }
     if chat.messages.is_empty() {
-        return Err(Box::new(ApiError::field("input", "`input` is empty")));
+        return Err(ApiError::field("input", "`input` is empty"));
     }
     Ok(chat)
 }
@@ -166,16 +160,16 @@ fn add_item(
     let kind = fields.text("type")?.unwrap_or_else(|| "message".to_owned());
     match kind.as_str() {
         "message" => {
-            let role = fields.text("role")?.ok_or_else(|| missing(&format!("{path}.role")))?;
+            let role = fields.needed_text("role")?;
             let content_path = fields.path_of("content");
-            let content = fields.raw("content").ok_or_else(|| missing(&content_path))?;
+            let content = fields.needed("content")?;
             let content = content_text(content, &content_path)?;
             let role = if role == "developer" { "system" } else { role.as_str() };
             add_text(chat, role, content, &path)?;
         }
         "function_call" | "custom_tool_call" => {
             let is_function = kind == "function_call";
-            let name = fields.text("name")?.ok_or_else(|| missing(&format!("{path}.name")))?;
+            let name = fields.needed_text("name")?;
             let id = fields.text("call_id")?;
             fields.raw("namespace");
             let member = if is_function { "arguments" } else { "input" };
@@ -189,7 +183,7 @@ fn add_item(
         "function_call_output" | "custom_tool_call_output" => {
             let id = fields.text("call_id")?;
             let output_path = fields.path_of("output");
-            let output = fields.raw("output").ok_or_else(|| missing(&output_path))?;
+            let output = fields.needed("output")?;
             let content = content_text(output, &output_path)?;
             add_message(chat, json!({"role": "tool", "content": content, "tool_call_id": id}), &path)?;
         }
@@ -202,7 +196,7 @@ fn add_item(
         }
         _ => {
             let why = format!("items of the type {kind:?} are not known here");
-            return Err(Box::new(ApiError::unsupported(format!("{path}.type"), &why)));
+            return Err(ApiError::unsupported(format!("{path}.type"), &why));
         }
     }
     fields.finish()

@@ -47,7 +47,7 @@ impl Running {
             let listener = move |message| drop(sender.send((i, message)));
             match model.scheduler.try_submit_to(request, listener) {
                 Ok(cancel) => running.cancels.push(cancel),
-                Err(rejected) => return Err(Box::new(ApiError::general(&rejected.error))),
+                Err(rejected) => return Err(ApiError::general(&rejected.error)),
             }
         }
         Ok(running)
@@ -66,11 +66,7 @@ impl Running {
             Err(_) => return Err(timed_out()),
             Ok(None) => {
                 let message = "the server is shutting down";
-                return Err(Box::new(ApiError::new(
-                    StatusCode::SERVICE_UNAVAILABLE,
-                    "shutting_down",
-                    message,
-                )));
+                return Err(ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "shutting_down", message));
             }
             Ok(Some(message)) => message,
         };
@@ -112,5 +108,5 @@ impl Drop for Running {
 pub(super) fn timed_out() -> Box<ApiError> {
     let message = "the time limit of the server was reached";
     let error = ApiError::new(StatusCode::GATEWAY_TIMEOUT, "timeout", message);
-    Box::new(error.hint("lower `max_tokens`, or raise --timeout of the server"))
+    error.hint("lower `max_tokens`, or raise --timeout of the server")
 }

@@ -12,7 +12,7 @@ use std::task::{Context, Poll};
 use axum::body::{Body, Bytes};
 use axum::http::{HeaderValue, Response, header};
 use hyper::body::Frame;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
 use super::api_error::{ApiError, ApiResult};
@@ -35,7 +35,9 @@ pub(super) trait EventWriter: Send + 'static {
     /// The end of all answers.
     fn end(&mut self, outputs: &[&Output], events: &mut Events);
     /// A failure after the begin.
-    fn fail(&mut self, error: &ApiError, events: &mut Events);
+    fn fail(&mut self, error: &ApiError, events: &mut Events) {
+        events.data(&json!({"error": error.object()}));
+    }
 }
 
 /// Events as they are sent.

@@ -10,19 +10,18 @@ use serde_json::{Value, json};
 use super::api_error::{ApiError, ApiResult, json_response};
 use super::app::{App, blocking};
 use super::fields::Fields;
-use super::format::missing;
 use super::messages::read_messages;
 use super::model::LoadedModel;
 use crate::ChatOptions;
 use crate::decode::Prompt;
 use crate::vocab::TokenId;
 
-pub(super) async fn tokenize(State(app): State<Arc<App>>, body: Body) -> Response<Body> {
-    answer(app, body, read_text).await.unwrap_or_else(|error| error.response())
+pub(super) async fn tokenize(State(app): State<Arc<App>>, body: Body) -> ApiResult<Response<Body>> {
+    answer(app, body, read_text).await
 }
 
-pub(super) async fn detokenize(State(app): State<Arc<App>>, body: Body) -> Response<Body> {
-    answer(app, body, read_tokens).await.unwrap_or_else(|error| error.response())
+pub(super) async fn detokenize(State(app): State<Arc<App>>, body: Body) -> ApiResult<Response<Body>> {
+    answer(app, body, read_tokens).await
 }
 
 async fn answer(
@@ -54,7 +53,7 @@ fn read_text(model: &LoadedModel, text: &str) -> ApiResult<Value> {
             Some(text) => Some(text),
             None => fields.text("content")?,
         };
-        let prompt = Prompt::text(text.ok_or_else(|| missing("prompt"))?);
+        let prompt = Prompt::text(text.ok_or_else(|| ApiError::missing("prompt"))?);
         if special == Some(false) { prompt.without_bos() } else { prompt }
     };
     fields.finish()?;
@@ -69,14 +68,12 @@ fn read_text(model: &LoadedModel, text: &str) -> ApiResult<Value> {
 fn read_tokens(model: &LoadedModel, text: &str) -> ApiResult<Value> {
     let mut fields = Fields::body(text)?;
     fields.raw("model");
-    let value = fields.raw("tokens").ok_or_else(|| missing("tokens"))?;
+    let tokens = fields.tokens("tokens")?.ok_or_else(|| ApiError::missing("tokens"))?;
     fields.finish()?;
-    let tokens: Vec<TokenId> = serde_json::from_str(value.get())
-        .map_err(|_| ApiError::field("tokens", "`tokens` must be a list of token numbers"))?;
     let vocab = model.engine.vocabulary();
     if let Some(unknown) = tokens.iter().find(|&&token| token as usize >= vocab.len()) {
         let message = format!("there is no token {unknown}; the vocabulary has {}", vocab.len());
-        return Err(Box::new(ApiError::field("tokens", message)));
+        return Err(ApiError::field("tokens", message));
     }
     let text = String::from_utf8_lossy(&vocab.decode(&tokens)).into_owned();
     Ok(json!({"prompt": text, "content": text}))

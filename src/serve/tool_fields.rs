@@ -5,7 +5,6 @@ use serde_json::{Value, json};
 
 use super::api_error::{ApiError, ApiResult};
 use super::fields::Fields;
-use super::format::missing;
 use super::request::{CustomInput, CustomTool, ToolRequest};
 use crate::constraint::tools::{Calls, Tools};
 
@@ -23,7 +22,7 @@ pub(super) fn read_tools(fields: &mut Fields) -> ApiResult<Option<ToolRequest>> 
         return match asks {
             true => {
                 let message = "`tool_choice` needs `tools`";
-                Err(Box::new(ApiError::field(choice_path, message)))
+                Err(ApiError::field(choice_path, message))
             }
             false => Ok(None),
         };
@@ -72,7 +71,7 @@ fn add_functions(tools: &mut ToolRequest, functions: &[(&RawValue, String)]) -> 
 
 fn parse<'t>(tools: impl Iterator<Item = &'t str>) -> ApiResult<Tools> {
     let text = format!("[{}]", tools.collect::<Vec<_>>().join(","));
-    Tools::parse(&text).map_err(|error| Box::new(ApiError::of(&error, "tools")))
+    Tools::parse(&text).map_err(|error| ApiError::of(&error, "tools"))
 }
 
 /// Leaves out the tools that must not be called; the model still sees them.
@@ -110,7 +109,7 @@ fn check_named(tools: &ToolRequest, param: &str) -> ApiResult<()> {
 
 fn no_tool(name: &str, param: &str) -> Box<ApiError> {
     let message = format!("`{param}` names the tool {name:?}, which is not in `tools`");
-    Box::new(ApiError::field(param, message))
+    ApiError::field(param, message)
 }
 
 /// Reads a tool that takes text; returns it with its form in the prompt.
@@ -128,10 +127,10 @@ fn custom_tool(tool: &RawValue, path: &str) -> ApiResult<Option<(CustomTool, Val
         None => fields,
     };
     let name_path = own.path_of("name");
-    let name = own.text("name")?.ok_or_else(|| missing(&name_path))?;
+    let name = own.needed_text("name")?;
     if name.is_empty() || !name.chars().all(|c| c.is_ascii_alphanumeric() || "_-.".contains(c)) {
         let message = format!("`{name_path}` must be letters, digits, `_`, `-` and `.`, not {name:?}");
-        return Err(Box::new(ApiError::field(name_path, message)));
+        return Err(ApiError::field(name_path, message));
     }
     let description = own.text("description")?.unwrap_or_default();
     let param = own.path_of("format");
@@ -149,16 +148,13 @@ fn custom_tool(tool: &RawValue, path: &str) -> ApiResult<Option<(CustomTool, Val
 
 fn custom_input(mut format: Fields) -> ApiResult<CustomInput> {
     let kind_path = format.path_of("type");
-    match format.text("type")?.as_deref() {
-        Some("text") => {
+    match format.needed_text("type")?.as_str() {
+        "text" => {
             format.finish()?;
             return Ok(CustomInput::Text);
         }
-        Some("grammar") => {}
-        other => {
-            let message = format!("`{kind_path}` is {other:?}");
-            return Err(Box::new(ApiError::field(kind_path, message).hint("known are text and grammar")));
-        }
+        "grammar" => {}
+        other => return Err(ApiError::unknown(&kind_path, other, "text and grammar")),
     }
     let mut grammar = match format.object("grammar")? {
         Some(grammar) => {
@@ -167,17 +163,14 @@ fn custom_input(mut format: Fields) -> ApiResult<CustomInput> {
         }
         None => format,
     };
-    let (syntax_path, path) = (grammar.path_of("syntax"), grammar.path_of("definition"));
-    let syntax = grammar.text("syntax")?.ok_or_else(|| missing(&syntax_path))?;
-    let definition = grammar.text("definition")?.ok_or_else(|| missing(&path))?;
+    let syntax_path = grammar.path_of("syntax");
+    let syntax = grammar.needed_text("syntax")?;
+    let definition = grammar.needed_text("definition")?;
     grammar.finish()?;
     match syntax.as_str() {
         "lark" => Ok(CustomInput::Lark(definition)),
         "regex" => Ok(CustomInput::Regex(definition)),
-        _ => {
-            let message = format!("`{syntax_path}` is {syntax:?}");
-            Err(Box::new(ApiError::field(syntax_path, message).hint("known are lark and regex")))
-        }
+        _ => Err(ApiError::unknown(&syntax_path, &syntax, "lark and regex")),
     }
 }
 
@@ -194,7 +187,7 @@ fn read_choice(choice: &RawValue, path: &str, tools: &mut ToolRequest) -> ApiRes
     }
     let mut fields = Fields::item(choice, path.to_owned())?;
     let kind_path = fields.path_of("type");
-    let kind = fields.text("type")?.ok_or_else(|| missing(&kind_path))?;
+    let kind = fields.needed_text("type")?;
     let allowed = match kind.as_str() {
         "function" | "custom" => {
             let name = named(&mut fields, if kind == "function" { "function" } else { "custom" })?;
@@ -208,7 +201,7 @@ fn read_choice(choice: &RawValue, path: &str, tools: &mut ToolRequest) -> ApiRes
             tools.calls = mode(&own.text("mode")?.unwrap_or_else(|| "auto".to_owned()), &mode_path)?;
             let list_path = own.path_of("tools");
             let mut names = Vec::new();
-            for (tool, path) in own.list("tools")?.ok_or_else(|| missing(&list_path))? {
+            for (tool, path) in own.list("tools")?.ok_or_else(|| ApiError::missing(&list_path))? {
                 let mut tool = Fields::item(tool, path)?;
                 let kind = tool.text("type")?;
                 let member = if kind.as_deref() == Some("custom") { "custom" } else { "function" };
@@ -220,11 +213,7 @@ fn read_choice(choice: &RawValue, path: &str, tools: &mut ToolRequest) -> ApiRes
             }
             Some(names)
         }
-        _ => {
-            let message = format!("`{kind_path}` is {kind:?}");
-            let hint = "known are function, custom and allowed_tools";
-            return Err(Box::new(ApiError::field(kind_path, message).hint(hint)));
-        }
+        _ => return Err(ApiError::unknown(&kind_path, &kind, "function, custom and allowed_tools")),
     };
     fields.finish()?;
     Ok(allowed)
@@ -241,7 +230,7 @@ fn named(fields: &mut Fields, member: &'static str) -> ApiResult<String> {
         }
         None => fields.text("name")?,
     };
-    found.ok_or_else(|| missing(&path))
+    found.ok_or_else(|| ApiError::missing(&path))
 }
 
 fn mode(word: &str, path: &str) -> ApiResult<Option<Calls>> {
@@ -249,9 +238,6 @@ fn mode(word: &str, path: &str) -> ApiResult<Option<Calls>> {
         "none" => Ok(None),
         "auto" => Ok(Some(Calls::Auto)),
         "required" | "any" => Ok(Some(Calls::Required)),
-        _ => {
-            let message = format!("`{path}` is {word:?}");
-            Err(Box::new(ApiError::field(path, message).hint("known are none, auto, required, or a tool")))
-        }
+        _ => Err(ApiError::unknown(path, word, "none, auto, required, or a tool")),
     }
 }

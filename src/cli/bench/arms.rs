@@ -1,11 +1,13 @@
 //! The arms of a comparison: ways to decode the same request.
 
+use clap::ValueEnum;
+use plotters::style::RGBColor;
 use serde::{Deserialize, Serialize};
 
 use crate::decode::{Mode, Request};
 
 /// A way to decode a request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Arm {
     /// One forward per token
@@ -29,17 +31,10 @@ pub(super) enum Arm {
 }
 
 impl Arm {
-    pub(super) const ALL: [Arm; 9] = [
-        Arm::Off,
-        Arm::Exact,
-        Arm::Forced,
-        Arm::Copied,
-        Arm::DraftModel,
-        Arm::Branch,
-        Arm::Canonical,
-        Arm::Longest,
-        Arm::Unconstrained,
-    ];
+    /// Returns all arms.
+    pub(super) fn all() -> impl Iterator<Item = Arm> {
+        Arm::value_variants().iter().copied()
+    }
 
     pub(super) fn name(self) -> &'static str {
         match self {
@@ -56,17 +51,17 @@ impl Arm {
     }
 
     /// Returns the color of its marks, as on all plots.
-    pub(super) fn color(self) -> (u8, u8, u8) {
+    pub(super) fn color(self) -> RGBColor {
         match self {
-            Arm::Off => (0x6b, 0x72, 0x80),
-            Arm::Exact => (0x1f, 0x77, 0xd0),
-            Arm::Forced => (0x0f, 0x9d, 0x74),
-            Arm::Copied => (0xd9, 0x8a, 0x00),
-            Arm::DraftModel => (0xc2, 0x5c, 0xa5),
-            Arm::Branch => (0x3f, 0xb0, 0xd9),
-            Arm::Canonical => (0xd5, 0x4e, 0x1c),
-            Arm::Longest => (0x8c, 0x6d, 0x31),
-            Arm::Unconstrained => (0x99, 0x86, 0xd6),
+            Arm::Off => RGBColor(0x6b, 0x72, 0x80),
+            Arm::Exact => RGBColor(0x1f, 0x77, 0xd0),
+            Arm::Forced => RGBColor(0x0f, 0x9d, 0x74),
+            Arm::Copied => RGBColor(0xd9, 0x8a, 0x00),
+            Arm::DraftModel => RGBColor(0xc2, 0x5c, 0xa5),
+            Arm::Branch => RGBColor(0x3f, 0xb0, 0xd9),
+            Arm::Canonical => RGBColor(0xd5, 0x4e, 0x1c),
+            Arm::Longest => RGBColor(0x8c, 0x6d, 0x31),
+            Arm::Unconstrained => RGBColor(0x99, 0x86, 0xd6),
         }
     }
 

@@ -12,15 +12,15 @@ use super::super::explain::{self, Estimate, Walker};
 use super::super::{help, output};
 use super::about::About;
 use super::arms::Arm;
+use super::compare;
 use super::decode_report::{ArmResult, DecodeReport, ScenarioResult};
 use super::forward_costs::ForwardCosts;
 use super::outputs::ReportArgs;
-use super::rounds::{self, INTERRUPTED, RoundArgs, Turn, interleave};
+use super::rounds::{self, RoundArgs, Turn, interleave, keep_named};
 use super::scenario::{self, ReadyScenario, Scenario};
 use super::spread::Spread;
-use super::{compare, decode_page};
-use crate::decode::{CancelToken, Engine, Event, Finish, forced_share};
-use crate::error::{Error, ErrorKind, Place, Result};
+use crate::decode::{CancelToken, Engine, Event, Finish, Output, Request, forced_share};
+use crate::error::{Error, Place, Result};
 use crate::vocab::TokenId;
 
 const EXAMPLES: [(&str, &str); 4] = [
@@ -84,12 +84,7 @@ impl Args {
             (Some(file), ..) => scenario::read(file)?,
             _ => scenario::own()?,
         };
-        if let Some(name) = self.only.iter().find(|name| scenarios.iter().all(|s| s.name != **name)) {
-            let names: Vec<&str> = scenarios.iter().map(|s| s.name.as_str()).collect();
-            return Err(Error::new(ErrorKind::InvalidOption, format!("no scenario has the name {name:?}"))
-                .hint(format!("the names are {}", names.join(", "))));
-        }
-        scenarios.retain(|s| self.only.is_empty() || self.only.contains(&s.name));
+        keep_named(&mut scenarios, &self.only, |scenario| &scenario.name, "scenario")?;
         Ok(scenarios)
     }
 }
@@ -125,24 +120,38 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
             break;
         }
     }
-    let comparison = old.map(|old| compare::compare(&report, &old));
-    let mut texts = report.grids().iter().map(super::table::Grid::text).collect::<Vec<_>>();
-    texts.extend(report.notes());
-    texts.extend(comparison.as_ref().map(compare::Comparison::text));
-    output::print_line(&texts.join("\n\n"))?;
-    args.report.write(&report, || report.markdown(), || decode_page::html(&report))?;
-    Ok(if report.interrupted { ExitCode::from(INTERRUPTED) } else { ExitCode::SUCCESS })
+    report.comparison = old.map(|old| compare::compare(&report, &old).text());
+    args.report.finish(&report)
 }
 
 /// The samples of one arm.
 #[derive(Default)]
-struct Samples {
+pub(super) struct Samples {
     /// Seconds of the very first output, in which the engine knows nothing.
     first_output: Option<f64>,
-    seconds: Vec<f64>,
+    pub seconds: Vec<f64>,
     first_token: Vec<f64>,
-    prompt: Vec<f64>,
-    last: Option<crate::decode::Output>,
+    /// Seconds of reading the prompt.
+    pub prompt: Vec<f64>,
+    pub last: Option<Output>,
+}
+
+impl Samples {
+    /// Runs a request, whose times count in a round. Returns the output unless it was cancelled.
+    pub(super) fn run(&mut self, engine: &Engine, request: &Request, turn: Turn) -> Result<Option<&Output>> {
+        let start = Instant::now();
+        let output = engine.generate(request)?;
+        let seconds = start.elapsed().as_secs_f64();
+        if matches!(output.finish, Finish::Cancelled { .. }) {
+            return Ok(None);
+        }
+        self.first_output.get_or_insert(seconds);
+        if turn.round.is_some() {
+            self.seconds.push(seconds);
+            self.prompt.push(output.stats.spent.map_or(0.0, |spent| spent.prompt));
+        }
+        Ok(Some(self.last.insert(output)))
+    }
 }
 
 /// The measurement of one scenario.
@@ -165,7 +174,7 @@ impl<'a> Measurement<'a> {
         let has_draft = engine.draft().is_some();
         let is_wanted = |arm: &Arm| wanted.is_empty() || *arm == Arm::Off || wanted.contains(arm);
         let applies = |arm: &Arm| arm.applies(prepared.grammar.is_some(), has_draft);
-        let arms = Arm::ALL.into_iter().filter(|arm| is_wanted(arm) && applies(arm));
+        let arms = Arm::all().filter(|arm| is_wanted(arm) && applies(arm));
         let arms = arms.map(|arm| Ok((arm, twin(engine)?))).collect::<Result<Vec<_>>>()?;
         let samples = arms.iter().map(|_| Samples::default()).collect();
         Ok(Measurement { scenario, prepared, arms, samples, free_tokens: scenario.max_tokens() })
@@ -195,25 +204,14 @@ impl<'a> Measurement<'a> {
             let request = self.prepared.request(*arm != Arm::Unconstrained);
             arm.apply(request.max_tokens(tokens)).cancel(stop)
         };
-        let start = Instant::now();
-        let output = engine.generate(&request())?;
-        let seconds = start.elapsed().as_secs_f64();
-        if matches!(output.finish, Finish::Cancelled { .. }) {
-            return Ok(());
-        }
         let samples = &mut self.samples[turn.arm];
-        samples.first_output.get_or_insert(seconds);
+        let Some(output) = samples.run(engine, &request(), turn)? else { return Ok(()) };
         if *arm == Arm::Off {
             self.free_tokens = output.tokens.len().max(1);
         }
-        if let Some(round) = turn.round {
-            samples.seconds.push(seconds);
-            samples.prompt.push(output.stats.spent.map_or(0.0, |spent| spent.prompt));
-            if round < FIRST_TOKEN_ROUNDS {
-                samples.first_token.extend(first_token(engine, request())?);
-            }
+        if turn.round.is_some_and(|round| round < FIRST_TOKEN_ROUNDS) {
+            samples.first_token.extend(first_token(engine, request())?);
         }
-        samples.last = Some(output);
         Ok(())
     }
 
@@ -294,7 +292,7 @@ pub(super) fn twin(engine: &Engine) -> Result<Engine> {
 }
 
 /// Returns the seconds to the first token of a request, which is cancelled there.
-fn first_token(engine: &Engine, request: crate::decode::Request) -> Result<Option<f64>> {
+fn first_token(engine: &Engine, request: Request) -> Result<Option<f64>> {
     let cancel = CancelToken::new();
     let request = request.cancel(&cancel);
     let (start, mut first) = (Instant::now(), None);

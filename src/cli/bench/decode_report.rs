@@ -16,6 +16,9 @@ pub(super) struct DecodeReport {
     /// True if Ctrl-C ended the run.
     pub interrupted: bool,
     pub scenarios: Vec<ScenarioResult>,
+    /// The comparison with an earlier run.
+    #[serde(skip)]
+    pub comparison: Option<String>,
 }
 
 /// The results of one scenario.
@@ -97,7 +100,7 @@ const HEADER: [&str; 10] = [
 ];
 
 impl ScenarioResult {
-    fn grid(&self) -> Grid {
+    pub(super) fn grid(&self) -> Grid {
         let tokens = self.arms.first().map_or(0, |off| off.tokens);
         let title = format!(
             "{}: {} ({} prompt tokens, {tokens} output tokens of off)",
@@ -124,14 +127,8 @@ impl ScenarioResult {
 }
 
 impl DecodeReport {
-    /// Returns a table for each scenario, and one of the estimates if there are any.
-    pub(super) fn grids(&self) -> Vec<Grid> {
-        let estimates = self.scenarios.iter().any(|s| s.estimate.is_some()).then(|| self.estimates());
-        self.scenarios.iter().map(ScenarioResult::grid).chain(estimates).collect()
-    }
-
     /// Returns what `ffwd explain` expects, next to what was measured.
-    fn estimates(&self) -> Grid {
+    pub(super) fn estimates(&self) -> Grid {
         let header =
             ["scenario", "tokens", "forced", "forwards, forced runs", "against off", "exact against off"];
         let mut grid = Grid::new("expected by `ffwd explain` / measured, decoding alone", &header);
@@ -150,39 +147,5 @@ impl DecodeReport {
             ]);
         }
         grid
-    }
-
-    /// Returns what a reader must know besides the tables.
-    pub(super) fn notes(&self) -> Vec<String> {
-        let mut notes = vec![
-            self.about
-                .lines()
-                .iter()
-                .map(|(name, line)| format!("{name}: {line}"))
-                .collect::<Vec<_>>()
-                .join("\n"),
-        ];
-        for scenario in &self.scenarios {
-            for arm in scenario.arms.iter().filter(|arm| arm.arm.is_exact() && arm.same_text == Some(false)) {
-                notes.push(format!(
-                    "note: in {:?} the text of {} differs from that of off; the model rounds rows differently in company",
-                    scenario.name,
-                    arm.arm.name()
-                ));
-            }
-            for arm in scenario.arms.iter().filter(|arm| arm.arm == Arm::Off && arm.finish == "length") {
-                notes.push(format!("note: {:?} reached the limit of {} tokens", scenario.name, arm.tokens));
-            }
-        }
-        if self.interrupted {
-            notes.push("interrupted: the last scenario has fewer rounds".to_owned());
-        }
-        notes
-    }
-
-    pub(super) fn markdown(&self) -> String {
-        let lines = self.about.lines().into_iter().map(|(name, line)| format!("- {name}: {line}\n"));
-        let grids = self.grids().iter().map(Grid::markdown).collect::<Vec<_>>().join("\n");
-        format!("{}\n{grids}", lines.collect::<String>())
     }
 }

@@ -3,22 +3,21 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Instant;
 
 use super::super::args::{ModelArgs, read_text};
 use super::super::{help, output};
 use super::about::About;
 use super::arms::Arm;
-use super::decode::{Measurement, twin};
+use super::decode::{Measurement, Samples, twin};
 use super::forward_costs::ForwardCosts;
+use super::fraction_plot;
 use super::fraction_report::{Ceilings, FractionArm, FractionPoint, FractionReport, OwnPoint};
 use super::layout::Layout;
-use super::outputs::{ReportArgs, check_file, write_text};
-use super::rounds::{self, INTERRUPTED, Plan, RoundArgs, interleave};
+use super::outputs::{ReportArgs, check_file};
+use super::rounds::{self, Plan, RoundArgs, interleave};
 use super::scenario::Scenario;
 use super::spread::Spread;
-use super::{fraction_page, fraction_plot};
-use crate::decode::{CancelToken, Engine, Finish, Output, Prompt, Request, forced_share};
+use crate::decode::{CancelToken, Engine, Prompt, Request, forced_share};
 use crate::error::{Error, ErrorKind, Result};
 use crate::vocab::TokenId;
 
@@ -117,12 +116,11 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
     if let Some(own) = own.filter(|_| !report.interrupted) {
         report.own = own_point(&engine, &own, &args.rounds, args.fractions.len() + 1, &stop)?;
     }
-    output::print_line(&report.text())?;
-    args.report.write(&report, || report.markdown(), || fraction_page::html(&report))?;
+    let code = args.report.finish(&report)?;
     if let Some(file) = &args.svg {
-        write_text(file, &fraction_plot::standalone(&report)?)?;
+        output::write_file(file, &fraction_plot::standalone(&report)?)?;
     }
-    Ok(if report.interrupted { ExitCode::from(INTERRUPTED) } else { ExitCode::SUCCESS })
+    Ok(code)
 }
 
 /// The measurement of one fraction.
@@ -130,13 +128,6 @@ struct Sweep<'a> {
     arms: &'a [(Arm, Engine)],
     layout: Layout,
     fraction: f64,
-}
-
-#[derive(Default)]
-struct ArmSamples {
-    seconds: Vec<f64>,
-    prompt: Vec<f64>,
-    last: Option<Output>,
 }
 
 impl Sweep<'_> {
@@ -150,7 +141,7 @@ impl Sweep<'_> {
         let vocab = self.arms[0].1.vocabulary();
         let constraint = self.layout.constraint(vocab)?;
         let grammar = self.arms[0].1.compiler().compile(&constraint)?;
-        let mut samples: Vec<ArmSamples> = self.arms.iter().map(|_| ArmSamples::default()).collect();
+        let mut samples: Vec<Samples> = self.arms.iter().map(|_| Samples::default()).collect();
         let bar = rounds::progress(plan, self.arms.len());
         bar.set_message(format!("fraction {:.2}", self.fraction));
         let finished = interleave(self.arms.len(), plan, stop, |turn| {
@@ -158,18 +149,8 @@ impl Sweep<'_> {
             // Greedy words would soon repeat themselves, and copies of them would hide the fraction.
             let request = Request::new(Prompt::text(PROMPT)).temperature(1.0).grammar(grammar.clone());
             let request = arm.apply(request.max_tokens(self.layout.tokens)).max_draft(MAX_DRAFT).cancel(stop);
-            let start = Instant::now();
-            let output = engine.generate(&request)?;
-            let seconds = start.elapsed().as_secs_f64();
+            samples[turn.arm].run(engine, &request, turn)?;
             bar.inc(1);
-            if !matches!(output.finish, Finish::Cancelled { .. }) {
-                let own = &mut samples[turn.arm];
-                if turn.round.is_some() {
-                    own.seconds.push(seconds);
-                    own.prompt.push(output.stats.spent.map_or(0.0, |spent| spent.prompt));
-                }
-                own.last = Some(output);
-            }
             Ok(())
         })?;
         bar.finish_and_clear();
@@ -180,7 +161,7 @@ impl Sweep<'_> {
 
     fn point(
         &self,
-        samples: &[ArmSamples],
+        samples: &[Samples],
         off_tokens: &[TokenId],
         share: f64,
         costs: &ForwardCosts,

@@ -8,31 +8,51 @@
 
 use std::fmt::Write;
 
+use plotters::style::RGBColor;
+
+use super::about::About;
 use super::fraction_plot;
 use super::fraction_report::FractionReport;
+use super::outputs::BenchReport;
 use super::page::{self, escaped};
 use super::plot::{NARROW, WIDE};
+use super::table::Grid;
 use crate::error::Result;
 
 const SCRIPT: &str = include_str!("fraction.js");
+
+impl BenchReport for FractionReport {
+    const INTERRUPTED: &str = "interrupted: some fractions are missing";
+
+    fn about(&self) -> &About {
+        &self.about
+    }
+
+    fn is_interrupted(&self) -> bool {
+        self.interrupted
+    }
+
+    fn grids(&self) -> Vec<Grid> {
+        vec![self.speedups(), self.costs_grid()]
+    }
+
+    fn html(&self) -> Result<String> {
+        page_of(self)
+    }
+}
 
 /// Returns the page.
 ///
 /// # Errors
 /// If the plot cannot be drawn.
-pub(super) fn html(report: &FractionReport) -> Result<String> {
+fn page_of(report: &FractionReport) -> Result<String> {
     let mut body = String::from(
         "<p>A constraint forces some tokens: nothing else may come next. Their share of the output is the \
          deterministic fraction. Drafts of forced runs save the forwards of these tokens. What remains is the \
          cost of their rows in the forwards that verify them. Points are measured, with their quartiles.</p>\n",
     );
-    let legend: Vec<(String, (u8, u8, u8))> = fraction_plot::legend(report)
-        .into_iter()
-        .map(|(name, color)| (name, (color.0, color.1, color.2)))
-        .chain([("your figures".to_owned(), (0xe0, 0x31, 0x6b))])
-        .collect();
-    let legend: Vec<_> = legend.iter().map(|(name, color)| (name.as_str(), *color)).collect();
-    body += &page::legend(&legend);
+    let own = ("your figures", RGBColor(0xe0, 0x31, 0x6b));
+    body += &page::legend(fraction_plot::legend(report).into_iter().chain([own]));
     for (class, width) in [("wide", WIDE), ("narrow", NARROW)] {
         let _ = writeln!(
             body,
@@ -51,9 +71,7 @@ pub(super) fn html(report: &FractionReport) -> Result<String> {
             escaped(&own.text)
         );
     }
-    body += "<h2>All figures</h2>\n";
-    body += &report.grid().html();
-    body += &report.costs_grid().html();
+    body += &report.figures();
     let _ = writeln!(body, "<script>\n{SCRIPT}</script>");
     Ok(page::page("Speedup by the deterministic fraction", &report.about, &body))
 }

@@ -20,11 +20,11 @@ const DARK: &str = "<style>@media (prefers-color-scheme: dark) { [fill=\"#3B4252
      [stroke=\"#0A5C46\"] { stroke: #6fd3b4 } }</style>";
 
 /// The lines of the plot and their colors.
-pub(super) fn legend(report: &FractionReport) -> Vec<(String, RGBColor)> {
-    let arms = report.arms().into_iter().map(|arm| (name(arm).to_owned(), color(arm)));
+pub(super) fn legend(report: &FractionReport) -> Vec<(&'static str, RGBColor)> {
+    let arms = report.arms().into_iter().map(|arm| (name(arm), arm.color()));
     let ceilings = [
-        ("ceiling of forced runs, measured forwards".to_owned(), MEASURED_ROWS),
-        ("ceiling 1/(1-f), rows cost nothing".to_owned(), FREE_ROWS),
+        ("ceiling of forced runs, measured forwards", MEASURED_ROWS),
+        ("ceiling 1/(1-f), rows cost nothing", FREE_ROWS),
     ];
     arms.chain(ceilings).collect()
 }
@@ -35,11 +35,6 @@ fn name(arm: Arm) -> &'static str {
         Arm::Forced => "exact, forced runs alone",
         arm => arm.name(),
     }
-}
-
-fn color(arm: Arm) -> RGBColor {
-    let (r, g, b) = arm.color();
-    RGBColor(r, g, b)
 }
 
 /// Returns the plot as a file of its own, for light and dark backgrounds.
@@ -92,7 +87,7 @@ pub(super) fn draw(report: &FractionReport, width: u32, with_legend: bool) -> Re
             chart.draw_series(line).map_err(text)?;
         }
         for arm in report.arms() {
-            let style = color(arm);
+            let style = arm.color();
             let of = |arms: &[FractionArm]| arms.iter().find(|a| a.arm == arm).map(|a| a.speedup);
             let points: Vec<_> =
                 report.points.iter().filter_map(|p| Some((p.fraction, of(&p.arms)?))).collect();
@@ -127,13 +122,13 @@ fn draw_legend(area: &super::plot::Area, report: &FractionReport) -> std::result
     let font = ("sans-serif", 13).into_font().color(&INK);
     let mut lines = legend(report);
     if report.own.is_some() {
-        lines.push(("triangles: the schema of --schema".into(), INK));
+        lines.push(("triangles: the schema of --schema", INK));
     }
-    for (i, (name, color)) in lines.iter().enumerate() {
+    for (i, (name, color)) in lines.into_iter().enumerate() {
         let y = 22 + 18 * i as i32;
         let line = PathElement::new(vec![(76, y), (98, y)], color.stroke_width(3));
         area.draw(&line).map_err(text)?;
-        area.draw(&Text::new(name.clone(), (106, y - 7), font.clone())).map_err(text)?;
+        area.draw(&Text::new(name, (106, y - 7), font.clone())).map_err(text)?;
     }
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! The results of `ffwd bench fraction`, and their table.
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use super::about::About;
 use super::arms::Arm;
@@ -10,7 +10,7 @@ use super::spread::Spread;
 use super::table::{Grid, short};
 
 /// All results of a run.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize)]
 pub(super) struct FractionReport {
     pub about: About,
     /// True if Ctrl-C ended the run.
@@ -27,7 +27,7 @@ pub(super) struct FractionReport {
 }
 
 /// The results of one fraction.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize)]
 pub(super) struct FractionPoint {
     pub wanted: f64,
     /// Forced tokens by output tokens of `off`, as measured.
@@ -39,7 +39,7 @@ pub(super) struct FractionPoint {
 }
 
 /// The highest speedups that drafts of forced runs can have.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub(super) struct Ceilings {
     /// If a row of a forward costs nothing: tokens by free tokens.
     pub free_rows: f64,
@@ -64,7 +64,7 @@ impl Ceilings {
 }
 
 /// The results of one arm.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize)]
 pub(super) struct FractionArm {
     pub arm: Arm,
     /// Seconds after the prompt.
@@ -77,7 +77,7 @@ pub(super) struct FractionArm {
 }
 
 /// The results of the user's own schema.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize)]
 pub(super) struct OwnPoint {
     pub fraction: f64,
     pub tokens: usize,
@@ -92,7 +92,7 @@ impl FractionReport {
         arms.iter().map(|arm| arm.arm).filter(|arm| *arm != Arm::Off).collect()
     }
 
-    pub(super) fn grid(&self) -> Grid {
+    pub(super) fn speedups(&self) -> Grid {
         let arms = self.arms();
         let mut header = vec!["fraction", "longest run"];
         header.extend(arms.iter().map(|arm| arm.name()));
@@ -103,19 +103,20 @@ impl FractionReport {
             let Spread { median, low, high, .. } = arm.speedup;
             format!("{} ({}-{})", short(median), short(low), short(high))
         };
+        let mut add = |fraction: String, longest: String, arms: &[FractionArm], ceilings: [String; 2]| {
+            let speedups = arms.iter().filter(|arm| arm.arm != Arm::Off).map(with_spread);
+            let same = if arms.iter().all(|arm| arm.same_text) { "yes" } else { "no" };
+            let row = [fraction, longest].into_iter().chain(speedups).chain(ceilings);
+            grid.rows.push(row.chain([same.to_owned()]).collect());
+        };
         for point in &self.points {
-            let mut row = vec![format!("{:.3}", point.fraction), point.longest_run.to_string()];
-            row.extend(point.arms.iter().filter(|arm| arm.arm != Arm::Off).map(with_spread));
-            row.extend([short(point.ceilings.measured_rows), short(point.ceilings.free_rows)]);
-            row.push(if point.arms.iter().all(|arm| arm.same_text) { "yes" } else { "no" }.to_owned());
-            grid.rows.push(row);
+            let ceilings = [short(point.ceilings.measured_rows), short(point.ceilings.free_rows)];
+            let fraction = format!("{:.3}", point.fraction);
+            add(fraction, point.longest_run.to_string(), &point.arms, ceilings);
         }
         if let Some(own) = &self.own {
-            let mut row = vec![format!("{:.3} (own schema)", own.fraction), "-".to_owned()];
-            row.extend(own.arms.iter().filter(|arm| arm.arm != Arm::Off).map(with_spread));
-            row.extend(["-".to_owned(), short(1.0 / (1.0 - own.fraction).max(1e-9))]);
-            row.push(if own.arms.iter().all(|arm| arm.same_text) { "yes" } else { "no" }.to_owned());
-            grid.rows.push(row);
+            let ceilings = ["-".to_owned(), short(1.0 / (1.0 - own.fraction).max(1e-9))];
+            add(format!("{:.3} (own schema)", own.fraction), "-".to_owned(), &own.arms, ceilings);
         }
         grid
     }
@@ -128,19 +129,6 @@ impl FractionReport {
         let times = self.costs.points.iter().map(|point| short(point.1));
         grid.rows.push(std::iter::once("ms".to_owned()).chain(times).collect());
         grid
-    }
-
-    pub(super) fn text(&self) -> String {
-        let lines = self.about.lines();
-        let lines = lines.iter().map(|(name, line)| format!("{name}: {line}")).collect::<Vec<_>>();
-        let interrupted = if self.interrupted { "\n\ninterrupted: some fractions are missing" } else { "" };
-        format!("{}\n\n{}\n\n{}{interrupted}", self.grid().text(), self.costs_grid().text(), lines.join("\n"))
-    }
-
-    pub(super) fn markdown(&self) -> String {
-        let lines = self.about.lines().into_iter().map(|(name, line)| format!("- {name}: {line}\n"));
-        let lines: String = lines.collect();
-        format!("{lines}\n{}\n{}", self.grid().markdown(), self.costs_grid().markdown())
     }
 }
 

@@ -1,14 +1,17 @@
 //! `ffwd bench`: measurements of decoding and masks on this machine, with one's own model and schemas.
 //!
-//! There is one file for each measurement. `rounds` runs arms in turn, `spread` has medians and
-//! their noise, `table`, `plot` and `page` show results.
+//! There is one file for each measurement. `rounds` runs arms in turn, `engines` walk along the texts
+//! of a `corpus`, `spread` has medians and their noise, `outputs`, `table`, `plot` and `page` show
+//! results.
 
 mod about;
 mod arms;
 mod compare;
+mod corpus;
 mod decode;
 mod decode_page;
 mod decode_report;
+mod engines;
 mod forward_costs;
 mod fraction;
 mod fraction_page;
@@ -16,6 +19,8 @@ mod fraction_plot;
 mod fraction_report;
 mod grammars;
 mod layout;
+#[cfg(feature = "llguidance")]
+mod llguidance;
 mod masks;
 mod outputs;
 mod page;

@@ -1,12 +1,59 @@
-//! The files that a benchmark writes.
+//! The results of a benchmark, printed and written to files.
 
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 
 use clap::Args;
 use serde::Serialize;
 
 use super::super::output;
+use super::about::About;
+use super::rounds::INTERRUPTED;
+use super::table::Grid;
 use crate::error::{Error, ErrorKind, Place, Result};
+
+/// The results of a benchmark.
+pub(super) trait BenchReport: Serialize {
+    /// What the text says after an interruption.
+    const INTERRUPTED: &str;
+
+    fn about(&self) -> &About;
+    fn is_interrupted(&self) -> bool;
+    fn grids(&self) -> Vec<Grid>;
+
+    /// Returns what a reader must know besides the tables.
+    fn notes(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// Returns the page.
+    ///
+    /// # Errors
+    /// If a plot cannot be drawn.
+    fn html(&self) -> Result<String>;
+
+    /// Returns the end of a page: all tables.
+    fn figures(&self) -> String {
+        let grids = self.grids();
+        std::iter::once("<h2>All figures</h2>\n".to_owned()).chain(grids.iter().map(Grid::html)).collect()
+    }
+
+    fn text(&self) -> String {
+        let lines = self.about().lines();
+        let lines: Vec<String> = lines.iter().map(|(name, line)| format!("{name}: {line}")).collect();
+        let mut parts: Vec<String> = self.grids().iter().map(Grid::text).collect();
+        parts.push(lines.join("\n"));
+        parts.extend(self.notes());
+        parts.extend(self.is_interrupted().then(|| Self::INTERRUPTED.to_owned()));
+        parts.join("\n\n")
+    }
+
+    fn markdown(&self) -> String {
+        let lines = self.about().lines().into_iter().map(|(name, line)| format!("- {name}: {line}\n"));
+        let grids: Vec<String> = self.grids().iter().map(Grid::markdown).collect();
+        format!("{}\n{}", lines.collect::<String>(), grids.join("\n"))
+    }
+}
 
 /// Options of the files that a benchmark writes.
 #[derive(Debug, Args)]
@@ -33,23 +80,19 @@ impl ReportArgs {
         files.into_iter().flatten().try_for_each(|file| check_file(file))
     }
 
-    /// Writes the files.
-    pub(super) fn write(
-        &self,
-        results: &impl Serialize,
-        markdown: impl FnOnce() -> String,
-        html: impl FnOnce() -> Result<String>,
-    ) -> Result<()> {
+    /// Prints the results, writes the files, and returns the exit code.
+    pub(super) fn finish(&self, report: &impl BenchReport) -> Result<ExitCode> {
+        output::print_line(&report.text())?;
         if let Some(file) = &self.json {
-            output::write_stats(file, results)?;
+            output::write_stats(file, report)?;
         }
         if let Some(file) = &self.markdown {
-            write_text(file, &markdown())?;
+            output::write_file(file, &report.markdown())?;
         }
         if let Some(file) = &self.html {
-            write_text(file, &html()?)?;
+            output::write_file(file, &report.html()?)?;
         }
-        Ok(())
+        Ok(if report.is_interrupted() { ExitCode::from(INTERRUPTED) } else { ExitCode::SUCCESS })
     }
 }
 
@@ -65,13 +108,4 @@ pub(super) fn check_file(file: &Path) -> Result<()> {
     Err(Error::new(ErrorKind::Io, fault)
         .at(Place::File(file.into()))
         .hint("name a file in a folder that exists"))
-}
-
-/// Writes a text as a whole.
-pub(super) fn write_text(file: &Path, text: &str) -> Result<()> {
-    let mut partial = file.as_os_str().to_owned();
-    partial.push(".partial");
-    let partial = Path::new(&partial);
-    std::fs::write(partial, text).map_err(|e| Error::io(partial, &e))?;
-    std::fs::rename(partial, file).map_err(|e| Error::io(file, &e))
 }

@@ -1,5 +1,7 @@
 //! Pages of reports: one HTML file without external resources.
 
+use plotters::style::RGBColor;
+
 use super::about::About;
 
 const STYLE: &str = include_str!("page.css");
@@ -37,8 +39,8 @@ pub(super) fn page(title: &str, about: &About, body: &str) -> String {
 }
 
 /// Returns a legend of colored marks.
-pub(super) fn legend(items: &[(&str, (u8, u8, u8))]) -> String {
-    let items = items.iter().map(|(name, (r, g, b))| {
+pub(super) fn legend<'a>(items: impl IntoIterator<Item = (&'a str, RGBColor)>) -> String {
+    let items = items.into_iter().map(|(name, RGBColor(r, g, b))| {
         format!("<li><span style=\"background:#{r:02x}{g:02x}{b:02x}\"></span>{}</li>", escaped(name))
     });
     format!("<ul class=\"legend\">{}</ul>\n", items.collect::<String>())

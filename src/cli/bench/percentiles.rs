@@ -11,7 +11,7 @@ use super::table::short;
 use crate::error::Result;
 
 /// Colors of the engines.
-const COLORS: [(u8, u8, u8); 2] = [(0x1f, 0x77, 0xd0), (0xd5, 0x4e, 0x1c)];
+const COLORS: [RGBColor; 2] = [RGBColor(0x1f, 0x77, 0xd0), RGBColor(0xd5, 0x4e, 0x1c)];
 /// Points of a curve.
 const CURVE: usize = 200;
 
@@ -64,19 +64,14 @@ impl Percentiles {
 
 /// Returns a section of a page with the share of the calls of each engine by their time.
 pub(super) fn distribution(axis: &str, engines: &[(&str, &Percentiles)]) -> Result<String> {
-    let legend: Vec<(&str, (u8, u8, u8))> =
-        engines.iter().zip(COLORS).map(|((name, _), color)| (*name, color)).collect();
-    let curves: Vec<(&[f64], RGBColor)> = engines
-        .iter()
-        .zip(COLORS)
-        .map(|((_, times), (r, g, b))| (times.curve.as_slice(), RGBColor(r, g, b)))
-        .filter(|(curve, _)| !curve.is_empty())
-        .collect();
+    let legend = engines.iter().zip(COLORS).map(|((name, _), color)| (*name, color));
+    let curves = engines.iter().zip(COLORS).map(|((_, times), color)| (times.curve.as_slice(), color));
+    let curves: Vec<_> = curves.filter(|(curve, _)| !curve.is_empty()).collect();
     let heading = format!(
         "<h2>{}</h2>\n<p>The share of the calls that take at most so long.</p>\n",
         page::escaped(axis)
     );
-    Ok(heading + &page::legend(&legend) + &figure(axis, |width| drawn(width, axis, &curves))?)
+    Ok(heading + &page::legend(legend) + &figure(axis, |width| drawn(width, axis, &curves))?)
 }
 
 /// Draws the share of calls by their time, on a logarithmic axis.

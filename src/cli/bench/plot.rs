@@ -6,6 +6,7 @@
 use plotters::coord::Shift;
 use plotters::prelude::*;
 
+use super::spread::Spread;
 use crate::error::{Error, ErrorKind, Result};
 
 /// The color of texts and axes, and that of the grid. A stylesheet names them.
@@ -56,10 +57,8 @@ pub(super) struct Mark {
     pub line: usize,
     /// Marks of one line are drawn one below the other.
     pub lane: usize,
-    pub value: f64,
-    pub low: f64,
-    pub high: f64,
-    pub color: (u8, u8, u8),
+    pub value: Spread,
+    pub color: RGBColor,
 }
 
 /// Draws marks on named lines along one axis, with a line at `reference`.
@@ -73,7 +72,7 @@ pub(super) fn marks(
 ) -> Result<String> {
     let lanes = lanes.max(1);
     let (step, names) = (14 * lanes as u32 + 12, if width < WIDE { 112 } else { 170 });
-    let most = marks.iter().map(|mark| mark.high).fold(reference, f64::max) * 1.06;
+    let most = marks.iter().map(|mark| mark.value.high).fold(reference, f64::max) * 1.06;
     let count = lines.len() as f64;
     svg((width, step * lines.len() as u32 + 56), |area| {
         let mut chart = ChartBuilder::on(area)
@@ -109,10 +108,9 @@ pub(super) fn marks(
         plotting.draw(&PathElement::new(upright, INK.stroke_width(1))).map_err(text)?;
         for mark in marks {
             let y = count - mark.line as f64 - (mark.lane as f64 + 0.9) / (lanes as f64 + 0.8);
-            let color = RGBColor(mark.color.0, mark.color.1, mark.color.2);
-            let whisker = vec![(mark.low, y), (mark.high, y)];
-            plotting.draw(&PathElement::new(whisker, color.stroke_width(2))).map_err(text)?;
-            plotting.draw(&Circle::new((mark.value, y), 4, color.filled())).map_err(text)?;
+            let whisker = vec![(mark.value.low, y), (mark.value.high, y)];
+            plotting.draw(&PathElement::new(whisker, mark.color.stroke_width(2))).map_err(text)?;
+            plotting.draw(&Circle::new((mark.value.median, y), 4, mark.color.filled())).map_err(text)?;
         }
         Ok(())
     })
@@ -138,7 +136,7 @@ mod tests {
 
     #[test]
     fn marks_are_an_svg_with_their_colors() {
-        let mark = Mark { line: 0, lane: 0, value: 2.0, low: 1.9, high: 2.2, color: (1, 2, 3) };
+        let mark = Mark { line: 0, lane: 0, value: Spread::of(&[1.9, 2.0, 2.2]), color: RGBColor(1, 2, 3) };
         let names = ["a < b".to_owned(), "a name that is much too long for the margin".into()];
         for width in [WIDE, NARROW] {
             let svg = marks(width, "times off", &names, 1, &[mark.copy()], 1.0).unwrap();

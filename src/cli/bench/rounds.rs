@@ -141,6 +141,25 @@ pub(super) fn progress(plan: Plan, arms: usize) -> ProgressBar {
     bar
 }
 
+/// Keeps the items with the names of --only, or all.
+///
+/// # Errors
+/// If a name is unknown.
+pub(super) fn keep_named<T>(
+    items: &mut Vec<T>,
+    only: &[String],
+    name: impl Fn(&T) -> &String,
+    what: &str,
+) -> Result<()> {
+    if let Some(unknown) = only.iter().find(|only| items.iter().all(|item| name(item) != *only)) {
+        let names: Vec<&str> = items.iter().map(|item| name(item).as_str()).collect();
+        return Err(Error::new(ErrorKind::InvalidOption, format!("no {what} has the name {unknown:?}"))
+            .hint(format!("the names are {}", names.join(", "))));
+    }
+    items.retain(|item| only.is_empty() || only.contains(name(item)));
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -110,12 +110,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
     let grammar = engine.compiler().compile(&constraint).map_err(in_file)?;
     let compile_milliseconds = started.elapsed().as_secs_f64() * 1e3;
     let report = report(args, &engine, &grammar, compile_milliseconds, bounds::longest(&schema, &policy))?;
-    let text = match args.json {
-        true => serde_json::to_string_pretty(&report)
-            .map_err(|e| Error::new(ErrorKind::Io, format!("the report cannot be written as JSON: {e}")))?,
-        false => table(&report),
-    };
-    output::print_line(&text)?;
+    output::print_report(&report, args.json, table)?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -30,32 +30,14 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::model::batch::{Segment, Span, chunks};
 use crate::model::config::ModelConfig;
 use crate::model::family::Activation;
+use crate::model::layers::{self, LayerNorms};
 use crate::model::rope::RotaryTable;
 
 /// Maximum number of tokens that run together.
 const CHUNK: usize = 256;
 
-/// The norms around the attention or the feed-forward.
-#[derive(Clone)]
-pub(super) struct LayerNorms {
-    pub before: Option<Tensor>,
-    pub after: Option<Tensor>,
-}
-
 /// The weights of a layer. Vectors are F32.
-#[derive(Clone)]
-pub(super) struct Layer {
-    pub attention_norms: LayerNorms,
-    pub qkv: Linear,
-    /// Norms of queries and keys: of each head, or of all together.
-    pub qk_norm: Option<[Tensor; 2]>,
-    /// Index of the rotary table, if the layer has rotary positions.
-    pub rotary: Option<usize>,
-    pub o: Linear,
-    pub feed_forward_norms: LayerNorms,
-    pub gate_up: Linear,
-    pub down: Linear,
-}
+pub(super) type Layer = layers::Layer<Linear, Tensor>;
 
 /// The weights on a device, ready to run.
 #[derive(Clone)]
@@ -316,7 +298,7 @@ impl TensorTransformer {
     }
 }
 
-impl LayerNorms {
+impl LayerNorms<Tensor> {
     /// Returns the input of the products.
     fn before(&self, x: &Tensor, eps: f32) -> CandleResult<Tensor> {
         match &self.before {

@@ -11,54 +11,27 @@ use candle_core::{DType, Device, Tensor};
 
 use super::cache::KvShape;
 use super::failed;
-use super::forward::{Layer, LayerNorms, TensorTransformer};
+use super::forward::TensorTransformer;
 use super::linear::{Linear, Weight};
 use crate::error::Result;
 use crate::model::adapter::Adapter;
 use crate::model::config::{ModelConfig, bad};
-use crate::model::family::Norms;
-use crate::model::layer_patterns::LayerRotary;
+use crate::model::layers::{LoadedWeights, WeightForm};
 use crate::model::precision::with_precision;
-use crate::model::rope::RopeScaling;
-use crate::model::tensor_names::{LayerTensor, TensorId};
 use crate::model::tensor_type::TensorType;
 use crate::model::weights::{RawTensor, TensorSource};
 use crate::model::{LoadOptions, Precision};
 
-struct Loader<'a> {
-    source: &'a TensorSource<'a>,
-    options: &'a LoadOptions,
-    config: &'a ModelConfig,
-    device: Device,
-}
-
 impl TensorTransformer {
     pub fn load(
-        mut config: ModelConfig,
+        config: ModelConfig,
         source: &TensorSource,
         options: &LoadOptions,
         device: Device,
     ) -> Result<Self> {
-        if let Some(limit) = options.max_context {
-            config.context = config.context.min(limit.max(1));
-        }
+        let LoadedWeights { config, embedding, layers, final_norm, head, tables } =
+            LoadedWeights::load(&TensorForm(&device), config, source, options)?;
         let c = &config;
-        let has_output = source.has_output();
-        let loader = Loader { source, options, config: c, device: device.clone() };
-        let embedding = loader.matrix(TensorId::Embedding)?;
-        let layers = (0..c.layers).map(|i| loader.layer(i)).collect::<Result<Vec<_>>>()?;
-        let final_norm = loader.norm(TensorId::FinalNorm, c.hidden)?;
-        let head = match (c.tied_embeddings, has_output) {
-            (false, true) => loader.matrix(TensorId::Output)?,
-            (true, _) => embedding.clone(),
-            (false, false) => {
-                return Err(bad("the output matrix is missing and `tie_word_embeddings` is false"));
-            }
-        };
-        let mut tables = vec![c.rope_scaling.table(c.rope_theta, c.rotary_dim, c.context)];
-        if c.rotary.contains(&LayerRotary::Local) {
-            tables.push(RopeScaling::None.table(c.rope_local_theta, c.rotary_dim, c.context));
-        }
         let float = layers.iter().flat_map(|l| &l.qkv.parts).find_map(Weight::float_type);
         // The processor multiplies half precision by widening all of a tensor each time.
         let dtype = if device.is_cpu() { DType::F32 } else { float.unwrap_or(DType::F32) };
@@ -92,99 +65,36 @@ impl TensorTransformer {
     }
 }
 
-impl Loader<'_> {
-    fn layer(&self, i: usize) -> Result<Layer> {
-        let (c, family) = (self.config, self.config.architecture.family());
-        let projection = |(parts, inputs): (Vec<_>, usize)| self.projection(i, &parts, inputs);
-        let [qkv, o, gate_up, down] = c.projections().map(projection);
-        let [q_norm, k_norm] = c.qk_norm_widths();
-        let id = |part| TensorId::Layer(i, part);
-        Ok(Layer {
-            attention_norms: self.norms(i, family.attention_norms)?,
-            qkv: qkv?,
-            qk_norm: match c.qk_norm {
-                true => Some([
-                    self.norm(id(LayerTensor::QNorm), q_norm)?,
-                    self.norm(id(LayerTensor::KNorm), k_norm)?,
-                ]),
-                false => None,
-            },
-            rotary: match c.rotary[i] {
-                LayerRotary::None => None,
-                LayerRotary::Global => Some(0),
-                LayerRotary::Local => Some(1),
-            },
-            o: o?,
-            feed_forward_norms: self.norms(i, family.feed_forward_norms)?,
-            gate_up: gate_up?,
-            down: down?,
-        })
+/// The form of tensors on a device.
+struct TensorForm<'a>(&'a Device);
+
+impl WeightForm for TensorForm<'_> {
+    type Matrix = Weight;
+    type Linear = Linear;
+    type Norm = Tensor;
+
+    /// Blocks that candle does not have become `Q8_0`, or F32 where rows are not whole blocks.
+    fn held<'a>(&self, raw: RawTensor<'a>) -> Result<RawTensor<'a>> {
+        if raw.dtype.candle().is_some() { Ok(raw) } else { with_precision(raw, Precision::Q8_0) }
     }
 
-    fn norms(&self, layer: usize, names: Norms) -> Result<LayerNorms> {
-        let width = self.config.hidden;
-        let norm = |name: Option<LayerTensor>| {
-            name.map(|name| self.norm(TensorId::Layer(layer, name), width)).transpose()
-        };
-        Ok(LayerNorms { before: norm(names.before)?, after: norm(names.after)? })
+    fn matrix(&self, raw: &RawTensor) -> Result<Weight> {
+        weight(raw.dtype, &raw.bytes, [raw.outputs, raw.inputs], self.0)
     }
 
-    fn norm(&self, id: TensorId, width: usize) -> Result<Tensor> {
-        let values = self.source.norm(id, width, self.config)?;
-        Tensor::from_vec(values, width, &self.device).map_err(failed)
+    fn matrix_of_rows(&self, dtype: TensorType, rows: &[&[u8]], inputs: usize) -> Result<Weight> {
+        weight(dtype, &rows.concat(), [rows.len(), inputs], self.0)
     }
 
-    /// Reads the embedding table or the output matrix. As for the kernels, four bits are too few.
-    fn matrix(&self, id: TensorId) -> Result<Weight> {
-        let (outputs, inputs) = (self.config.vocab_size, self.config.hidden);
-        let raw = self.source.raw(id, &[outputs, inputs])?;
-        let floats = matches!(raw.dtype, TensorType::F32 | TensorType::F16 | TensorType::Bf16);
-        let precision = match (self.options.precision, floats) {
-            (Precision::Q4K, true) => Precision::Q8_0,
-            (Precision::Q4K, false) => Precision::AsStored,
-            (other, _) => other,
-        };
-        let raw = held(with_precision(raw, precision)?)?;
-        let weight = weight(raw.dtype, &raw.bytes, [outputs, inputs], &self.device);
-        self.source.release(id);
-        weight
-    }
-
-    fn projection(&self, layer: usize, wanted: &[(LayerTensor, usize)], inputs: usize) -> Result<Linear> {
-        let (mut tensors, mut bias) = (Vec::new(), Vec::new());
-        for &(part, outputs) in wanted {
-            let raw = self.source.raw(TensorId::Layer(layer, part), &[outputs, inputs])?;
-            tensors.push((part, held(with_precision(raw, self.options.precision)?)?));
-            if self.config.has_bias(part) {
-                let more = self.source.vector(TensorId::Bias(layer, part), outputs)?;
-                bias.extend((0..outputs).map(|row| more[self.source.row_in_file(part, row, self.config)]));
-            }
-        }
-        let mut parts = Vec::new();
-        for same in tensors.chunk_by(|a, b| a.1.dtype == b.1.dtype) {
-            let (mut bytes, mut outputs) = (Vec::new(), 0);
-            for (part, tensor) in same {
-                let rows: Vec<&[u8]> = tensor.rows().collect();
-                let in_order =
-                    (0..rows.len()).map(|row| rows[self.source.row_in_file(*part, row, self.config)]);
-                bytes.extend(in_order.flatten());
-                outputs += rows.len();
-            }
-            parts.push(weight(same[0].1.dtype, &bytes, [outputs, inputs], &self.device)?);
-        }
-        wanted.iter().for_each(|(part, _)| self.source.release(TensorId::Layer(layer, *part)));
-        let bias = match bias.len() {
-            0 => None,
-            n => Some(Tensor::from_vec(bias, n, &self.device).map_err(failed)?),
-        };
+    fn linear(&self, parts: Vec<Weight>, _: usize, _: usize, bias: Vec<f32>) -> Result<Linear> {
+        let bias = if bias.is_empty() { None } else { Some(self.norm(bias)?) };
         Ok(Linear { parts, bias, adapter: None })
     }
-}
 
-/// Returns the tensor in a format that candle has: blocks that it has not become `Q8_0`, or F32
-/// where rows are not whole blocks.
-fn held(raw: RawTensor<'_>) -> Result<RawTensor<'_>> {
-    if raw.dtype.candle().is_some() { Ok(raw) } else { with_precision(raw, Precision::Q8_0) }
+    fn norm(&self, weights: Vec<f32>) -> Result<Tensor> {
+        let width = weights.len();
+        Tensor::from_vec(weights, width, self.0).map_err(failed)
+    }
 }
 
 /// Puts a matrix on a device.

@@ -10,11 +10,9 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use axum::Router;
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::Response;
-use axum::routing::post;
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -23,7 +21,6 @@ use crate::matcher::StateGraph;
 use crate::serve::api_error::{ApiError, ApiResult, json_response};
 use crate::serve::app::App;
 use crate::serve::fields::Fields;
-use crate::serve::format::missing;
 use crate::serve::model::LoadedModel;
 use crate::vocab::Vocabulary;
 
@@ -33,29 +30,21 @@ const MAX_TEXT: usize = 16 << 10;
 const STATES: usize = 80;
 const MAX_STATES: usize = 400;
 
-pub(super) fn routes() -> Router<Arc<App>> {
-    Router::new().route("/automaton", post(automaton))
-}
-
-async fn automaton(State(app): State<Arc<App>>, body: Body) -> Response<Body> {
-    answer(app, body).await.unwrap_or_else(|error| error.response())
-}
-
-async fn answer(app: Arc<App>, body: Body) -> ApiResult<Response<Body>> {
+pub(super) async fn automaton(State(app): State<Arc<App>>, body: Body) -> ApiResult<Response<Body>> {
     let deadline = app.deadline();
     let text = app.body(body).await?;
     let mut fields = Fields::body(&text)?;
     let model = fields.text("model")?;
-    let kind = fields.text("kind")?.ok_or_else(|| missing("kind"))?;
-    let constraint = fields.text("constraint")?.ok_or_else(|| missing("constraint"))?;
+    let kind = fields.needed_text("kind")?;
+    let constraint = fields.needed_text("constraint")?;
     let limit = fields.count("limit")?.unwrap_or(STATES);
     fields.finish()?;
     if constraint.len() > MAX_TEXT {
         let message = format!("the constraint has {} bytes, the limit is {MAX_TEXT}", constraint.len());
-        return Err(Box::new(ApiError::field("constraint", message)));
+        return Err(ApiError::field("constraint", message));
     }
     if !(1..=MAX_STATES).contains(&limit) {
-        return Err(Box::new(ApiError::field("limit", format!("`limit` must be from 1 to {MAX_STATES}"))));
+        return Err(ApiError::field("limit", format!("`limit` must be from 1 to {MAX_STATES}")));
     }
     let model = app.model(model.as_deref()).await?;
     let value = app.page_work(deadline, move || graph_of(&model, &kind, &constraint, limit)).await?;
@@ -68,10 +57,7 @@ fn graph_of(model: &LoadedModel, kind: &str, text: &str, limit: usize) -> ApiRes
     let grammar = model.engine.compiler().compile(&constraint);
     let grammar = grammar.map_err(|error| ApiError::of(&error, "constraint"))?;
     let Some(found) = grammar.matcher().state_graph(limit) else {
-        return Err(Box::new(ApiError::field(
-            "constraint",
-            "a constraint over tokens has no states over bytes",
-        )));
+        return Err(ApiError::field("constraint", "a constraint over tokens has no states over bytes"));
     };
     let states = if found.complete { merged(&found) } else { plain(&found) };
     Ok(json!({
@@ -97,12 +83,11 @@ fn read_constraint(model: &LoadedModel, kind: &str, text: &str) -> ApiResult<Con
         "gbnf" => builder.gbnf(text),
         "lark" => builder.lark(text),
         other => {
-            let error = ApiError::field("kind", format!("`kind` is {other:?}"));
-            let hint = "known are json_schema, regex, choice, pattern, ebnf, gbnf and lark";
-            return Err(Box::new(error.hint(hint)));
+            let known = "json_schema, regex, choice, pattern, ebnf, gbnf and lark";
+            return Err(ApiError::unknown("kind", other, known));
         }
     };
-    constraint.map_err(|error| Box::new(ApiError::of(&error, "constraint")))
+    constraint.map_err(|error| ApiError::of(&error, "constraint"))
 }
 
 /// A state as the page draws it.

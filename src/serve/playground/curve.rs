@@ -9,11 +9,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use axum::Router;
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::{Response, StatusCode};
-use axum::routing::post;
 use serde_json::{Value, json};
 
 use crate::decode::{CancelToken, Engine, Mode, Output, Request, forced_share};
@@ -22,7 +20,6 @@ use crate::model::{ForwardRounds, forward_times};
 use crate::serve::api_error::{ApiError, ApiResult, json_response};
 use crate::serve::app::{App, blocking};
 use crate::serve::fields::Fields;
-use crate::serve::format::missing;
 use crate::serve::model::LoadedModel;
 
 /// The text of the records.
@@ -56,22 +53,14 @@ const MAX_TOKENS: usize = 120;
 const ROUNDS: usize = 5;
 const LIMIT: Duration = Duration::from_secs(4);
 
-pub(super) fn routes() -> Router<Arc<App>> {
-    Router::new().route("/curve", post(costs)).route("/curve/measure", post(measure))
-}
-
-async fn costs(State(app): State<Arc<App>>, body: Body) -> Response<Body> {
-    let answer = async {
-        let text = app.body(body).await?;
-        let mut fields = Fields::body(&text)?;
-        let name = fields.text("model")?;
-        fields.finish()?;
-        let model = app.model(name.as_deref()).await?;
-        let value =
-            alone(move || forward_costs(&model).map_err(|error| Box::new(ApiError::general(&error)))).await?;
-        Ok(json_response(&value))
-    };
-    answer.await.unwrap_or_else(|error: Box<ApiError>| error.response())
+pub(super) async fn costs(State(app): State<Arc<App>>, body: Body) -> ApiResult<Response<Body>> {
+    let text = app.body(body).await?;
+    let mut fields = Fields::body(&text)?;
+    let name = fields.text("model")?;
+    fields.finish()?;
+    let model = app.model(name.as_deref()).await?;
+    let value = alone(move || forward_costs(&model).map_err(|error| ApiError::general(&error))).await?;
+    Ok(json_response(&value))
 }
 
 /// Returns the median milliseconds of forwards with the logits of the last row only: forced tokens
@@ -91,25 +80,22 @@ fn forward_costs(model: &LoadedModel) -> crate::Result<Value> {
     Ok(json!({"model": model.name, "points": points, "schemas": SCHEMAS.len()}))
 }
 
-async fn measure(State(app): State<Arc<App>>, body: Body) -> Response<Body> {
-    let answer = async {
-        let text = app.body(body).await?;
-        let mut fields = Fields::body(&text)?;
-        let name = fields.text("model")?;
-        let number = fields.count("schema")?.ok_or_else(|| missing("schema"))?;
-        fields.finish()?;
-        let Some(schema) = SCHEMAS.get(number) else {
-            let message = format!("there is no schema {number}; there are {}", SCHEMAS.len());
-            return Err(Box::new(ApiError::field("schema", message)));
-        };
-        let model = app.model(name.as_deref()).await?;
-        let hang_up = CancelOnDrop(CancelToken::new());
-        let cancel = hang_up.0.clone();
-        let value = alone(move || point(&model, schema, &cancel)).await?;
-        drop(hang_up);
-        Ok(json_response(&value))
+pub(super) async fn measure(State(app): State<Arc<App>>, body: Body) -> ApiResult<Response<Body>> {
+    let text = app.body(body).await?;
+    let mut fields = Fields::body(&text)?;
+    let name = fields.text("model")?;
+    let number = fields.count("schema")?.ok_or_else(|| ApiError::missing("schema"))?;
+    fields.finish()?;
+    let Some(schema) = SCHEMAS.get(number) else {
+        let message = format!("there is no schema {number}; there are {}", SCHEMAS.len());
+        return Err(ApiError::field("schema", message));
     };
-    answer.await.unwrap_or_else(|error: Box<ApiError>| error.response())
+    let model = app.model(name.as_deref()).await?;
+    let hang_up = CancelOnDrop(CancelToken::new());
+    let cancel = hang_up.0.clone();
+    let value = alone(move || point(&model, schema, &cancel)).await?;
+    drop(hang_up);
+    Ok(json_response(&value))
 }
 
 /// Cancels a measurement whose client is gone.
@@ -132,7 +118,7 @@ async fn alone(work: impl FnOnce() -> ApiResult<Value> + Send + 'static) -> ApiR
     }
     if RUNS.swap(true, Ordering::Acquire) {
         let message = "another measurement runs";
-        return Err(Box::new(ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "busy", message)));
+        return Err(ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "busy", message));
     }
     let done = Done;
     blocking(move || {
@@ -144,7 +130,7 @@ async fn alone(work: impl FnOnce() -> ApiResult<Value> + Send + 'static) -> ApiR
 
 /// Measures one schema: seconds with and without drafts of forced runs, in turn.
 fn point(model: &LoadedModel, schema: &str, cancel: &CancelToken) -> ApiResult<Value> {
-    let failed = |error: crate::Error| Box::new(ApiError::general(&error));
+    let failed = |error: crate::Error| ApiError::general(&error);
     let extractor = Extractor::new(&model.engine, schema).map_err(failed)?;
     let request = || {
         let request = extractor.request(TEXT).map_err(failed)?;
@@ -168,7 +154,7 @@ fn point(model: &LoadedModel, schema: &str, cancel: &CancelToken) -> ApiResult<V
             let output = engine.generate(request).map_err(failed)?;
             if cancel.is_cancelled() {
                 let message = "the client has hung up";
-                return Err(Box::new(ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "cancelled", message)));
+                return Err(ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "cancelled", message));
             }
             let prompt = output.stats.spent.map_or(0.0, |spent| spent.prompt);
             if round > 0 {

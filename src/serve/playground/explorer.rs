@@ -11,11 +11,9 @@ use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-use axum::Router;
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::Response;
-use axum::routing::post;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -29,7 +27,6 @@ use crate::matcher::{CompiledGrammar, Matcher};
 use crate::serve::api_error::{ApiError, ApiResult, json_response};
 use crate::serve::app::App;
 use crate::serve::fields::Fields;
-use crate::serve::format::missing;
 use crate::serve::model::LoadedModel;
 use crate::vocab::TokenId;
 
@@ -38,15 +35,7 @@ const MAX_STEPS: usize = 512;
 /// Number of tokens that are listed: the most probable ones, and the most probable legal ones.
 const LISTED: usize = 10;
 
-pub(super) fn routes() -> Router<Arc<App>> {
-    Router::new().route("/explorer", post(explorer))
-}
-
-async fn explorer(State(app): State<Arc<App>>, body: Body) -> Response<Body> {
-    answer(app, body).await.unwrap_or_else(|error| error.response())
-}
-
-async fn answer(app: Arc<App>, body: Body) -> ApiResult<Response<Body>> {
+pub(super) async fn explorer(State(app): State<Arc<App>>, body: Body) -> ApiResult<Response<Body>> {
     let deadline = app.deadline();
     let text = app.body(body).await?;
     let mut fields = Fields::body(&text)?;
@@ -57,10 +46,7 @@ async fn answer(app: Arc<App>, body: Body) -> ApiResult<Response<Body>> {
         "confused" => Some(Profile::Confused),
         "mismatch" => Some(Profile::Mismatch),
         "model" => None,
-        other => {
-            let error = ApiError::field("profile", format!("`profile` is {other:?}"));
-            return Err(Box::new(error.hint("known are friendly, confused, mismatch and model")));
-        }
+        other => return Err(ApiError::unknown("profile", other, "friendly, confused, mismatch and model")),
     };
     let model = fields.text("model")?;
     let schema = fields.text("schema")?;
@@ -69,11 +55,11 @@ async fn answer(app: Arc<App>, body: Body) -> ApiResult<Response<Body>> {
     let value = match toy {
         Some(profile) => app.page_work(deadline, move || toy_position(profile, &settings)).await?,
         None => {
-            let schema = schema.ok_or_else(|| missing("schema"))?;
-            let document = document.ok_or_else(|| missing("text"))?;
+            let schema = schema.ok_or_else(|| ApiError::missing("schema"))?;
+            let document = document.ok_or_else(|| ApiError::missing("text"))?;
             if schema.len() > app.options.max_constraint {
                 let message = format!("the schema has more than {} bytes", app.options.max_constraint);
-                return Err(Box::new(ApiError::field("schema", message)));
+                return Err(ApiError::field("schema", message));
             }
             let model = app.model(model.as_deref()).await?;
             let look = move || model_position(&model, &schema, &document, &settings, deadline);
@@ -92,23 +78,19 @@ struct Settings {
 
 impl Settings {
     fn read(fields: &mut Fields) -> ApiResult<Self> {
-        let tokens = match fields.raw("tokens") {
-            Some(value) => serde_json::from_str::<Vec<TokenId>>(value.get())
-                .map_err(|_| ApiError::field("tokens", "`tokens` must be a list of token numbers"))?,
-            None => Vec::new(),
-        };
+        let tokens = fields.tokens("tokens")?.unwrap_or_default();
         if tokens.len() > MAX_STEPS {
             let message = format!("`tokens` has {} tokens, the limit is {MAX_STEPS}", tokens.len());
-            return Err(Box::new(ApiError::field("tokens", message)));
+            return Err(ApiError::field("tokens", message));
         }
         let temperature = f64::from(fields.number("temperature")?.unwrap_or(1.0));
         if !(0.01..=10.0).contains(&temperature) {
             let message = "`temperature` must be a number from 0.01 to 10";
-            return Err(Box::new(ApiError::field("temperature", message)));
+            return Err(ApiError::field("temperature", message));
         }
         let top_p = f64::from(fields.number("top_p")?.unwrap_or(0.9));
         if !(0.0..=1.0).contains(&top_p) || top_p == 0.0 {
-            return Err(Box::new(ApiError::field("top_p", "`top_p` must be above 0 and at most 1")));
+            return Err(ApiError::field("top_p", "`top_p` must be above 0 and at most 1"));
         }
         Ok(Settings { tokens, temperature, top_p })
     }
@@ -149,7 +131,7 @@ fn model_position(
     let in_schema = |error: Error| ApiError::of(&error, "schema");
     if let Some(unknown) = settings.tokens.iter().find(|&&token| token as usize >= vocab.len()) {
         let message = format!("there is no token {unknown}; the vocabulary has {}", vocab.len());
-        return Err(Box::new(ApiError::field("tokens", message)));
+        return Err(ApiError::field("tokens", message));
     }
     let extractor = Extractor::new(engine, schema).map_err(in_schema)?;
     let prompt = extractor.prompt(document).map_err(|error| ApiError::of(&error, "text"))?;

@@ -7,44 +7,33 @@
 
 use std::sync::Arc;
 
-use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::http::Response;
-use axum::routing::post;
 use serde_json::{Value, json};
 use tokio::sync::mpsc::Sender;
 
 use super::generation::read_generation;
 use super::tokens::{token_json, tokens_json};
 use crate::decode::{ForwardTrace, Output, TracedToken};
+use crate::sample::SamplingParams;
 use crate::serve::api_error::ApiResult;
-use crate::serve::app::{App, blocking};
+use crate::serve::app::App;
 use crate::serve::fields::Fields;
 use crate::serve::prepare::ReadyRequest;
 use crate::serve::running::{RunMessage, Running};
 use crate::serve::stream::{Events, event_response};
 use crate::vocab::Vocabulary;
 
-pub(super) fn routes() -> Router<Arc<App>> {
-    Router::new().route("/generate", post(generate))
-}
-
-async fn generate(State(app): State<Arc<App>>, body: Body) -> Response<Body> {
-    answer(app, body).await.unwrap_or_else(|error| error.response())
-}
-
-async fn answer(app: Arc<App>, body: Body) -> ApiResult<Response<Body>> {
+pub(super) async fn generate(State(app): State<Arc<App>>, body: Body) -> ApiResult<Response<Body>> {
     let deadline = app.deadline();
-    let text = app.body(body).await?;
-    let defaults = app.options.sampling.clone();
-    let read = move || {
-        let mut fields = Fields::body(&text)?;
-        let request = read_generation(&mut fields, &defaults)?;
+    let read = |text: &str, defaults: &SamplingParams| {
+        let mut fields = Fields::body(text)?;
+        let request = read_generation(&mut fields, defaults)?;
         fields.finish()?;
         Ok(request)
     };
-    let request = blocking(read).await?;
+    let request = app.read(body, read).await?;
     let (model, mut prepared) = app.prepare(request, true, deadline).await?;
     prepared.requests = prepared.requests.into_iter().map(|request| request.trace(true)).collect();
     let mut running = Running::start(&model, &mut prepared, deadline)?;

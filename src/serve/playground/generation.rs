@@ -4,7 +4,6 @@ use crate::sample::SamplingParams;
 use crate::serve::api_error::{ApiError, ApiResult};
 use crate::serve::chat::positive;
 use crate::serve::fields::Fields;
-use crate::serve::format::missing;
 use crate::serve::messages::add_text;
 use crate::serve::options::read_options;
 use crate::serve::request::{ChatInput, FormatKind, FormatRequest, GenerationRequest, PromptInput};
@@ -20,7 +19,7 @@ pub(super) fn read_generation(
     fields: &mut Fields,
     defaults: &SamplingParams,
 ) -> ApiResult<GenerationRequest> {
-    let text = fields.text("prompt")?.ok_or_else(|| missing("prompt"))?;
+    let text = fields.needed_text("prompt")?;
     let prompt = match fields.text("as")?.as_deref() {
         None | Some("text") => PromptInput::Text(text),
         Some("chat") => {
@@ -28,15 +27,12 @@ pub(super) fn read_generation(
             add_text(&mut chat, "user", text, "prompt")?;
             PromptInput::Chat(chat)
         }
-        Some(other) => {
-            let error = ApiError::field("as", format!("`as` is {other:?}"));
-            return Err(Box::new(error.hint("known are text and chat")));
-        }
+        Some(other) => return Err(ApiError::unknown("as", other, "text and chat")),
     };
     let mut request = GenerationRequest::new(prompt);
     read_options(fields, &mut request, defaults)?;
     if request.choices != 1 {
-        return Err(Box::new(ApiError::unsupported("n", "the playground shows one output")));
+        return Err(ApiError::unsupported("n", "the playground shows one output"));
     }
     if let Some(constraint) = fields.object("constraint")? {
         request.format = read_constraint(constraint)?;
@@ -49,7 +45,7 @@ pub(super) fn read_generation(
 /// Reads the object `constraint`: its kind and its text.
 pub(super) fn read_constraint(mut constraint: Fields) -> ApiResult<Option<FormatRequest>> {
     let (kind_path, param) = (constraint.path_of("kind"), constraint.path_of("text"));
-    let kind = constraint.text("kind")?.ok_or_else(|| missing(&kind_path))?;
+    let kind = constraint.needed_text("kind")?;
     let text = constraint.text("text")?.unwrap_or_default();
     constraint.finish()?;
     let kind = match kind.as_str() {
@@ -65,7 +61,7 @@ pub(super) fn read_constraint(mut constraint: Fields) -> ApiResult<Option<Format
         "structural_tag" => FormatKind::StructuralTag(text),
         other => {
             let error = ApiError::field(kind_path, format!("there is no constraint {other:?}"));
-            return Err(Box::new(error.hint(format!("known are {KINDS}"))));
+            return Err(error.hint(format!("known are {KINDS}")));
         }
     };
     Ok(Some(FormatRequest { kind, param, whitespace: None, closed: false }))

@@ -6,11 +6,9 @@
 
 use std::sync::Arc;
 
-use axum::Router;
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::Response;
-use axum::routing::post;
 use serde_json::{Value, json};
 
 use super::tokens::token_text;
@@ -20,7 +18,6 @@ use crate::extract::{LABEL_QUESTION, Template, label_prompt};
 use crate::serve::api_error::{ApiError, ApiResult, json_response};
 use crate::serve::app::App;
 use crate::serve::fields::Fields;
-use crate::serve::format::missing;
 use crate::serve::model::LoadedModel;
 
 /// Largest number of labels of a request.
@@ -28,31 +25,20 @@ const MAX_LABELS: usize = 500;
 /// Separator of the parts of a path, unless the request names another.
 const SEPARATOR: &str = " > ";
 
-pub(super) fn routes() -> Router<Arc<App>> {
-    Router::new().route("/labels", post(labels))
-}
-
-async fn labels(State(app): State<Arc<App>>, body: Body) -> Response<Body> {
-    answer(app, body).await.unwrap_or_else(|error| error.response())
-}
-
-async fn answer(app: Arc<App>, body: Body) -> ApiResult<Response<Body>> {
+pub(super) async fn labels(State(app): State<Arc<App>>, body: Body) -> ApiResult<Response<Body>> {
     let deadline = app.deadline();
     let text = app.body(body).await?;
     let mut fields = Fields::body(&text)?;
     let model = fields.text("model")?;
-    let list = fields.text("labels")?.ok_or_else(|| missing("labels"))?;
+    let list = fields.needed_text("labels")?;
     let separator = fields.text("separator")?.unwrap_or_else(|| SEPARATOR.to_owned());
     let levels = match fields.text("levels")?.as_deref() {
         None | Some("listed") => Levels::Listed,
         Some("leaves") => Levels::Leaves,
         Some("all") => Levels::All,
-        Some(other) => {
-            let error = ApiError::field("levels", format!("`levels` is {other:?}"));
-            return Err(Box::new(error.hint("known are listed, leaves and all")));
-        }
+        Some(other) => return Err(ApiError::unknown("levels", other, "listed, leaves and all")),
     };
-    let document = fields.text("text")?.ok_or_else(|| missing("text"))?;
+    let document = fields.needed_text("text")?;
     fields.finish()?;
     let labels = read_labels(&list, &separator, levels)?;
     let model = app.model(model.as_deref()).await?;
@@ -71,7 +57,7 @@ fn read_labels(text: &str, separator: &str, levels: Levels) -> ApiResult<Labels>
     let count = labels.texts().len();
     if count > MAX_LABELS {
         let error = ApiError::field("labels", format!("there are {count} labels, the limit is {MAX_LABELS}"));
-        return Err(Box::new(error.hint("`ffwd classify` takes more")));
+        return Err(error.hint("`ffwd classify` takes more"));
     }
     Ok(labels.paths(separator, levels))
 }

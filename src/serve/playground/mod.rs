@@ -30,7 +30,7 @@ use axum::Router;
 use axum::body::Body;
 use axum::extract::Path;
 use axum::http::{HeaderName, HeaderValue, Response, StatusCode, header};
-use axum::routing::get;
+use axum::routing::{get, post};
 
 use super::api_error::ApiError;
 use super::app::App;
@@ -88,12 +88,13 @@ struct Asset {
 /// Returns the routes of the page and of its endpoints.
 pub(super) fn routes() -> Router<Arc<App>> {
     let api = Router::new()
-        .merge(generate::routes())
-        .merge(state::routes())
-        .merge(explorer::routes())
-        .merge(automaton::routes())
-        .merge(labels::routes())
-        .merge(curve::routes());
+        .route("/generate", post(generate::generate))
+        .route("/state", post(state::state))
+        .route("/explorer", post(explorer::explorer))
+        .route("/automaton", post(automaton::automaton))
+        .route("/labels", post(labels::labels))
+        .route("/curve", post(curve::costs))
+        .route("/curve/measure", post(curve::measure));
     Router::new()
         .route("/", get(|| async { asset("index.html") }))
         .route("/playground/{file}", get(|Path(file): Path<String>| async move { asset(&file) }))

@@ -6,11 +6,9 @@
 
 use std::sync::Arc;
 
-use axum::Router;
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::Response;
-use axum::routing::post;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -18,8 +16,9 @@ use super::distribution::softmax;
 use super::generation::read_generation;
 use super::tokens::{token_json, token_text, tokens_json};
 use crate::matcher::{Matcher, Verdict};
+use crate::sample::SamplingParams;
 use crate::serve::api_error::{ApiError, ApiResult, json_response};
-use crate::serve::app::{App, blocking};
+use crate::serve::app::App;
 use crate::serve::fields::Fields;
 use crate::serve::model::LoadedModel;
 use crate::serve::prepare::ReadyRequest;
@@ -35,14 +34,6 @@ const PIECE: usize = 256;
 /// Longest shortest completion that is shown, in bytes.
 const MAX_COMPLETION: usize = 400;
 
-pub(super) fn routes() -> Router<Arc<App>> {
-    Router::new().route("/state", post(state))
-}
-
-async fn state(State(app): State<Arc<App>>, body: Body) -> Response<Body> {
-    answer(app, body).await.unwrap_or_else(|error| error.response())
-}
-
 /// A position, and what is to be explained there.
 struct ShownPosition {
     tokens: Vec<TokenId>,
@@ -55,32 +46,26 @@ enum Question {
     Token(TokenId),
 }
 
-async fn answer(app: Arc<App>, body: Body) -> ApiResult<Response<Body>> {
+pub(super) async fn state(State(app): State<Arc<App>>, body: Body) -> ApiResult<Response<Body>> {
     let deadline = app.deadline();
-    let text = app.body(body).await?;
-    let defaults = app.options.sampling.clone();
-    let read = move || {
-        let mut fields = Fields::body(&text)?;
-        let request = read_generation(&mut fields, &defaults)?;
+    let read = |text: &str, defaults: &SamplingParams| {
+        let mut fields = Fields::body(text)?;
+        let request = read_generation(&mut fields, defaults)?;
         let position = read_position(&mut fields)?;
         fields.finish()?;
         Ok((request, position))
     };
-    let (request, position) = blocking(read).await?;
+    let (request, position) = app.read(body, read).await?;
     let (model, prepared) = app.prepare(request, false, deadline).await?;
     let value = app.page_work(deadline, move || look(&model, &prepared, &position, deadline)).await?;
     Ok(json_response(&value))
 }
 
 fn read_position(fields: &mut Fields) -> ApiResult<ShownPosition> {
-    let tokens = match fields.raw("tokens") {
-        None => Vec::new(),
-        Some(value) => serde_json::from_str(value.get())
-            .map_err(|_| ApiError::field("tokens", "`tokens` must be a list of token numbers"))?,
-    };
+    let tokens = fields.tokens("tokens")?.unwrap_or_default();
     let text = fields.text("why")?;
     if text.as_ref().is_some_and(|text| text.len() > MAX_WHY) {
-        return Err(Box::new(ApiError::field("why", format!("`why` has more than {MAX_WHY} bytes"))));
+        return Err(ApiError::field("why", format!("`why` has more than {MAX_WHY} bytes")));
     }
     // A larger number is no token either.
     let number = |token| TokenId::try_from(token).unwrap_or(TokenId::MAX);
@@ -102,7 +87,7 @@ fn look(
     };
     let mut named = position.tokens.iter().copied().chain(asked);
     if let Some(unknown) = named.find(|&token| token as usize >= vocab.len()) {
-        return Err(Box::new(ApiError::field("tokens", format!("there is no token {unknown}"))));
+        return Err(ApiError::field("tokens", format!("there is no token {unknown}")));
     }
     let mut matcher = prepared.grammar.as_ref().map(|grammar| grammar.matcher());
     if let Some(matcher) = &mut matcher {
@@ -140,7 +125,7 @@ pub(super) fn next_logits(
     let context = target.config().context;
     if tokens.len() > context {
         let message = format!("prompt and output have {} tokens; the context is {context}", tokens.len());
-        return Err(Box::new(ApiError::field("tokens", message)));
+        return Err(ApiError::field("tokens", message));
     }
     let failed = |error| ApiError::general(&error);
     let mut shown = model.shown.lock();
@@ -160,7 +145,7 @@ pub(super) fn next_logits(
         rows = target.forward(piece, &mut cache, last..piece.len()).map_err(failed)?;
     }
     *shown = Some((tokens, cache));
-    rows.pop().ok_or_else(|| Box::new(ApiError::field("prompt", "the prompt is empty")))
+    rows.pop().ok_or_else(|| ApiError::field("prompt", "the prompt is empty"))
 }
 
 /// Returns the most probable tokens, all and legal ones, and the probability of the others.

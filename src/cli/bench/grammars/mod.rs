@@ -9,25 +9,20 @@
 //! - Comparing the masks of the engines was rejected: engines with a lexer allow other tokens. Each
 //!   token of a text must be in the masks of both.
 
-mod corpus;
-mod engines;
-#[cfg(feature = "llguidance")]
-mod llguidance;
 mod passes;
 mod report;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use super::super::{help, output};
+use super::super::help;
 use super::about::About;
+use super::corpus::{self, Sample};
+use super::engines::EngineArgs;
 use super::outputs::ReportArgs;
 use super::percentiles::Percentiles;
-use super::rounds::{INTERRUPTED, RoundArgs, interleave, interrupts, progress};
-use crate::error::{Error, ErrorKind, Place, Result};
-use crate::vocab::Vocabulary;
-use corpus::GrammarSample;
-use engines::{GrammarEngine, OwnGrammars};
+use super::rounds::{RoundArgs, interleave, interrupts, keep_named, progress};
+use crate::error::Result;
 use passes::TokenText;
 use report::{GrammarRounds, GrammarsReport};
 
@@ -61,10 +56,8 @@ pub(super) struct Args {
     /// Read grammars and texts from FILE
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// Read the tokenizer from a tokenizer.json, a GGUF file or the folder of a model [default:
-    /// that of the embedded models]
-    #[arg(long, value_name = "PATH")]
-    tokenizer: Option<PathBuf>,
+    #[command(flatten)]
+    engines: EngineArgs,
     /// Measure the grammar NAME only (repeatable)
     #[arg(long, value_name = "NAME")]
     only: Vec<String>,
@@ -74,31 +67,12 @@ pub(super) struct Args {
     report: ReportArgs,
 }
 
-impl Args {
-    fn samples(&self) -> Result<Vec<GrammarSample>> {
-        let mut samples = Vec::new();
-        for file in &self.files {
-            corpus::read(file, &mut samples)?;
-        }
-        if let Some(name) = self.only.iter().find(|name| samples.iter().all(|s| s.name != **name)) {
-            let names: Vec<&str> = samples.iter().map(|s| s.name.as_str()).collect();
-            return Err(Error::new(ErrorKind::InvalidOption, format!("no grammar has the name {name:?}"))
-                .hint(format!("the names are {}", names.join(", "))));
-        }
-        samples.retain(|s| self.only.is_empty() || self.only.contains(&s.name));
-        if samples.is_empty() {
-            let file = self.files.first().cloned().unwrap_or_default();
-            return Err(Error::new(ErrorKind::InvalidJson, "there is no grammar").at(Place::File(file)));
-        }
-        Ok(samples)
-    }
-}
-
 pub(super) fn run(args: &Args) -> Result<ExitCode> {
     args.report.check()?;
-    let samples = args.samples()?;
-    let vocab = super::super::inspect::vocabulary_or_embedded(args.tokenizer.as_deref())?;
-    let engines = engines(args, &vocab)?;
+    let mut samples = corpus::read_all(&args.files, corpus::grammars, "grammar")?;
+    keep_named(&mut samples, &args.only, |sample: &Sample| &sample.name, "grammar")?;
+    let vocab = args.engines.vocabulary()?;
+    let mut engines = args.engines.engines(&vocab)?;
     let stop = interrupts()?;
     let plan = args.rounds.plan(samples.len());
     let (mut results, mut faults, mut interrupted) = (Vec::new(), 0, false);
@@ -106,7 +80,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
     for sample in &samples {
         let bar = progress(plan, engines.len());
         bar.set_message(sample.name.clone());
-        let texts = sample.texts.iter().map(|text| Ok(TokenText::new(vocab.encode(text)?, &vocab)));
+        let texts = sample.texts.iter().map(|(text, _)| Ok(TokenText::new(vocab.encode(text)?, &vocab)));
         let texts = texts.collect::<Result<Vec<_>>>()?;
         let mut rounds: Vec<GrammarRounds> = engines.iter().map(|_| GrammarRounds::default()).collect();
         let finished = interleave(engines.len(), plan, &stop, |turn| {
@@ -115,7 +89,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
             if rounds.fault.is_some() {
                 return Ok(());
             }
-            match passes::measure(&*engines[turn.arm], sample, &texts) {
+            match passes::measure(&mut *engines[turn.arm], &sample.language, &texts) {
                 Err(fault) => rounds.fault = Some(fault),
                 Ok(_) if turn.round.is_none() => {}
                 Ok(rotations) => rounds.add(rotations),
@@ -136,29 +110,14 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
             break;
         }
     }
-    let report = GrammarsReport { about: About::machine(), vocabulary: vocab.len(), interrupted, results };
-    output::print_line(&report.text())?;
-    let cold: Vec<_> =
-        engines.iter().zip(&cold).map(|(engine, cold)| (engine.name(), Percentiles::of(cold))).collect();
-    args.report.write(&report, || report.markdown(), || report.html(&cold))?;
-    Ok(match (interrupted, faults) {
-        (true, _) => ExitCode::from(INTERRUPTED),
-        (false, 0) => ExitCode::SUCCESS,
-        (false, _) => ExitCode::FAILURE,
-    })
-}
-
-#[cfg(not(feature = "llguidance"))]
-fn engines(_: &Args, vocab: &Vocabulary) -> Result<Vec<Box<dyn GrammarEngine>>> {
-    Ok(vec![Box::new(OwnGrammars::new(vocab))])
-}
-
-#[cfg(feature = "llguidance")]
-fn engines(args: &Args, vocab: &Vocabulary) -> Result<Vec<Box<dyn GrammarEngine>>> {
-    let mut engines: Vec<Box<dyn GrammarEngine>> = vec![Box::new(OwnGrammars::new(vocab))];
-    match args.tokenizer.as_ref().filter(|file| file.extension().is_some_and(|e| e == "json")) {
-        Some(file) => engines.push(Box::new(llguidance::LlGuidanceGrammars::new(file, vocab)?)),
-        None => eprintln!("note: llguidance needs --tokenizer with a tokenizer.json"),
-    }
-    Ok(engines)
+    let cold = engines.iter().zip(&cold).map(|(engine, cold)| (engine.name(), Percentiles::of(cold)));
+    let report = GrammarsReport {
+        about: About::machine(),
+        vocabulary: vocab.len(),
+        interrupted,
+        results,
+        cold: cold.collect(),
+    };
+    let code = args.report.finish(&report)?;
+    Ok(if interrupted || faults == 0 { code } else { ExitCode::FAILURE })
 }

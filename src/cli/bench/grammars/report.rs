@@ -2,18 +2,20 @@
 
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use super::super::about::About;
+use super::super::engines::TextWalk;
+use super::super::outputs::BenchReport;
 use super::super::page;
 use super::super::percentiles::{Percentiles, distribution};
 use super::super::spread::Spread;
 use super::super::table::{Grid, short};
-use super::passes::{Pass, Rotation};
+use super::passes::Rotation;
 use crate::error::Result;
 
 /// All results of a run.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize)]
 pub(super) struct GrammarsReport {
     pub about: About,
     /// Tokens of the vocabulary.
@@ -21,11 +23,14 @@ pub(super) struct GrammarsReport {
     /// True if Ctrl-C ended the run.
     pub interrupted: bool,
     pub results: Vec<GrammarResult>,
+    /// The masks of all first passes of each engine, for the plot.
+    #[serde(skip)]
+    pub cold: Vec<(&'static str, Percentiles)>,
 }
 
 /// The results of one engine with one grammar. Times of texts are sums of all their masks, on
 /// average over the texts of the grammar.
-#[derive(Debug, Default, Serialize, Deserialize)]
+#[derive(Debug, Default, Serialize)]
 pub(super) struct GrammarResult {
     pub grammar: String,
     pub engine: String,
@@ -50,8 +55,28 @@ pub(super) struct GrammarResult {
     pub texts: Vec<TextResult>,
 }
 
+impl GrammarResult {
+    /// Returns the figures of the table, which are not finite where there are none.
+    fn times(&self) -> [f64; 9] {
+        if self.fault.is_some() {
+            return [f64::NAN; 9];
+        }
+        [
+            self.compile_us.median,
+            self.first_mask_us.median,
+            self.cold_ms.median,
+            self.accept_ms.median,
+            self.new_text_ms.map_or(f64::NAN, |new| new.median),
+            self.again_ms.median,
+            self.cold_mask_p99_us.median,
+            self.warm_mask_us.median,
+            self.bytes.map_or(f64::NAN, |bytes| bytes as f64 / 1e3),
+        ]
+    }
+}
+
 /// The results of one text.
-#[derive(Debug, Default, Serialize, Deserialize)]
+#[derive(Debug, Default, Serialize)]
 pub(super) struct TextResult {
     pub tokens: usize,
     pub cold_ms: Spread,
@@ -91,9 +116,9 @@ impl GrammarRounds {
         result.compile_us = self.mean(|rotation| us(rotation.compile));
         result.first_mask_us = self.mean(|rotation| us(rotation.first_mask));
         result.cold_ms = self.mean(|rotation| rotation.cold.masks_ms());
-        result.accept_ms = self.mean(|rotation| us(rotation.cold.accept) / 1e3);
+        result.accept_ms = self.mean(|rotation| us(rotation.cold.accepts.iter().sum()) / 1e3);
         result.again_ms = self.mean(|rotation| rotation.again.masks_ms());
-        let new = |rotation: &Rotation| rotation.new.as_ref().map_or(0.0, Pass::masks_ms);
+        let new = |rotation: &Rotation| rotation.new.as_ref().map_or(0.0, TextWalk::masks_ms);
         result.new_text_ms = (texts > 1).then(|| self.mean(new));
         result.cold_mask_p99_us = self.masks(|rotation| &rotation.cold, |masks| masks.p99);
         result.warm_mask_us = self.masks(|rotation| &rotation.again, |masks| masks.p50);
@@ -110,7 +135,7 @@ impl GrammarRounds {
     }
 
     /// Returns the spread over the rounds of a percentile of single masks.
-    fn masks(&self, pass: impl Fn(&Rotation) -> &Pass, of: impl Fn(&Percentiles) -> f64) -> Spread {
+    fn masks(&self, pass: impl Fn(&Rotation) -> &TextWalk, of: impl Fn(&Percentiles) -> f64) -> Spread {
         let one = |round: &Vec<Rotation>| {
             let masks: Vec<Duration> = round.iter().flat_map(|r| pass(r).masks.iter().copied()).collect();
             of(&Percentiles::of(&masks))
@@ -122,7 +147,8 @@ impl GrammarRounds {
         let spread =
             |of: &dyn Fn(&Vec<Rotation>) -> f64| Spread::of(&self.rounds.iter().map(of).collect::<Vec<_>>());
         // A rotation ends with the text before its own.
-        let new = |round: &Vec<Rotation>| round[(text + 1) % texts].new.as_ref().map_or(0.0, Pass::masks_ms);
+        let new =
+            |round: &Vec<Rotation>| round[(text + 1) % texts].new.as_ref().map_or(0.0, TextWalk::masks_ms);
         TextResult {
             tokens: self.rounds[0][text].cold.masks.len(),
             cold_ms: spread(&|round| round[text].cold.masks_ms()),
@@ -153,21 +179,8 @@ impl GrammarsReport {
         ];
         let mut grid = Grid::new(title, &header);
         for result in &self.results {
-            let mut row = vec![result.grammar.clone(), result.engine.clone()];
-            if result.fault.is_some() {
-                row.resize(header.len(), "-".to_owned());
-                grid.rows.push(row);
-                continue;
-            }
-            let new = result.new_text_ms.map_or_else(|| "-".to_owned(), |new| short(new.median));
-            let times = [result.compile_us, result.first_mask_us, result.cold_ms, result.accept_ms];
-            row.extend(times.map(|time| short(time.median)));
-            row.push(new);
-            let times = [result.again_ms, result.cold_mask_p99_us, result.warm_mask_us];
-            row.extend(times.map(|time| short(time.median)));
-            let kb = |bytes: usize| short(bytes as f64 / 1e3);
-            row.push(result.bytes.map_or_else(|| "-".to_owned(), kb));
-            grid.rows.push(row);
+            let names = [result.grammar.clone(), result.engine.clone()];
+            grid.rows.push(names.into_iter().chain(result.times().map(shown)).collect());
         }
         grid
     }
@@ -186,60 +199,53 @@ impl GrammarsReport {
             if own.fault.is_some() || other.fault.is_some() {
                 continue;
             }
-            let median = |spread: &Option<Spread>| spread.map_or(f64::NAN, |spread| spread.median);
-            let pairs = [
-                (own.first_mask_us.median, other.first_mask_us.median),
-                (own.cold_ms.median, other.cold_ms.median),
-                (median(&own.new_text_ms), median(&other.new_text_ms)),
-                (own.again_ms.median, other.again_ms.median),
-            ];
-            let multiples = pairs.map(|(own, other)| other / own);
+            let (own_times, other_times) = (own.times(), other.times());
+            // Those of the header.
+            let multiples = [1, 2, 4, 5].map(|at| other_times[at] / own_times[at]);
             columns.iter_mut().zip(multiples).for_each(|(column, multiple)| column.push(multiple));
             grid.rows.push(row(&own.grammar, multiples));
         }
         grid.rows.push(row("median", columns.iter().map(|column| Spread::of(column).median)));
         Some(grid)
     }
+}
+
+impl BenchReport for GrammarsReport {
+    const INTERRUPTED: &str = "interrupted: some grammars are missing";
+
+    fn about(&self) -> &About {
+        &self.about
+    }
+
+    fn is_interrupted(&self) -> bool {
+        self.interrupted
+    }
 
     fn grids(&self) -> Vec<Grid> {
         std::iter::once(self.times()).chain(self.multiples()).collect()
     }
 
-    pub(super) fn text(&self) -> String {
-        let lines = self.about.lines();
-        let lines = lines.iter().map(|(name, line)| format!("{name}: {line}")).collect::<Vec<_>>();
-        let grids: Vec<String> = self.grids().iter().map(Grid::text).collect();
-        let interrupted = if self.interrupted { "\n\ninterrupted: some grammars are missing" } else { "" };
-        format!("{}\n\n{}{interrupted}", grids.join("\n\n"), lines.join("\n"))
-    }
-
-    pub(super) fn markdown(&self) -> String {
-        let lines = self.about.lines().into_iter().map(|(name, line)| format!("- {name}: {line}\n"));
-        let grids: Vec<String> = self.grids().iter().map(Grid::markdown).collect();
-        format!("{}\n{}", lines.collect::<String>(), grids.join("\n"))
-    }
-
-    /// `cold` has the masks of all first passes of each engine.
-    pub(super) fn html(&self, cold: &[(&str, Percentiles)]) -> Result<String> {
-        let cold: Vec<(&str, &Percentiles)> = cold.iter().map(|(name, times)| (*name, times)).collect();
-        let mut body = distribution("mask of a text with a new grammar, microseconds", &cold)?;
-        body += "<h2>All figures</h2>\n";
-        self.grids().iter().for_each(|grid| body += &grid.html());
-        Ok(page::page("Grammars", &self.about, &body))
+    fn html(&self) -> Result<String> {
+        let cold: Vec<(&str, &Percentiles)> = self.cold.iter().map(|(name, times)| (*name, times)).collect();
+        let body = distribution("mask of a text with a new grammar, microseconds", &cold)?;
+        Ok(page::page("Grammars", &self.about, &(body + &self.figures())))
     }
 }
 
 fn row(name: &str, multiples: impl IntoIterator<Item = f64>) -> Vec<String> {
-    let shown = |multiple: f64| if multiple.is_finite() { short(multiple) } else { "-".to_owned() };
     std::iter::once(name.to_owned()).chain(multiples.into_iter().map(shown)).collect()
+}
+
+fn shown(number: f64) -> String {
+    if number.is_finite() { short(number) } else { "-".to_owned() }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn pass(ms: u64) -> Pass {
-        Pass { masks: vec![Duration::from_millis(ms); 2], ..Pass::default() }
+    fn pass(ms: u64) -> TextWalk {
+        TextWalk { masks: vec![Duration::from_millis(ms); 2], ..TextWalk::default() }
     }
 
     #[test]

@@ -9,25 +9,23 @@
 //! Measuring a mask only where the engine has a choice was rejected: it hides the cost of the
 //! states that a server requests most.
 
-mod corpus;
-mod engines;
-#[cfg(feature = "llguidance")]
-pub(super) mod llguidance;
 mod report;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Instant;
 
 use indicatif::ProgressBar;
 
-use super::super::{help, output};
+use super::super::help;
 use super::about::About;
+use super::corpus::{self, Sample};
+use super::engines::{EngineArgs, MaskEngine, walk};
 use super::outputs::ReportArgs;
-use super::rounds::{INTERRUPTED, interrupts};
-use crate::error::{Error, ErrorKind, Place, Result};
-use crate::vocab::Vocabulary;
-use engines::{MaskRunner, Own, Walked};
-use report::{EngineMasks, MasksReport};
+use super::rounds::interrupts;
+use crate::error::Result;
+use crate::vocab::TokenId;
+use report::{EngineMasks, MasksReport, SchemaOutcome};
 
 const EXAMPLES: [(&str, &str); 2] = [
     ("Measure one's own schemas", "ffwd bench masks schemas/*.json"),
@@ -57,10 +55,8 @@ pub(super) struct Args {
     /// Read schemas and instances from FILE
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// Read the tokenizer from a tokenizer.json, a GGUF file or the folder of a model [default:
-    /// that of the embedded models]
-    #[arg(long, value_name = "PATH")]
-    tokenizer: Option<PathBuf>,
+    #[command(flatten)]
+    engines: EngineArgs,
     /// Take every N-th schema
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     every: u32,
@@ -73,36 +69,18 @@ pub(super) struct Args {
 
 pub(super) fn run(args: &Args) -> Result<ExitCode> {
     args.report.check()?;
-    let mut samples = Vec::new();
-    for file in &args.files {
-        corpus::read(file, &mut samples)?;
-    }
-    let samples: Vec<_> = samples.into_iter().step_by(args.every as usize).collect();
-    if samples.is_empty() {
-        let file = args.files.first().cloned().unwrap_or_default();
-        return Err(Error::new(ErrorKind::InvalidJson, "there is no schema").at(Place::File(file)));
-    }
-    let vocab = super::super::inspect::vocabulary_or_embedded(args.tokenizer.as_deref())?;
-    let mut engines: Vec<(Box<dyn MaskRunner>, EngineMasks)> = Vec::new();
-    for engine in runners(args, &vocab)? {
-        let masks = EngineMasks::new(engine.name());
-        engines.push((engine, masks));
-    }
+    let samples = corpus::read_all(&args.files, corpus::schemas, "schema")?;
+    let samples: Vec<Sample> = samples.into_iter().step_by(args.every as usize).collect();
+    let vocab = args.engines.vocabulary()?;
+    let engines = args.engines.engines(&vocab)?.into_iter();
+    let mut engines: Vec<_> = engines.map(|engine| (EngineMasks::new(engine.name()), engine)).collect();
     let stop = interrupts()?;
     let bar = ProgressBar::new(samples.len() as u64);
-    let mut interrupted = false;
-    for sample in &samples {
-        if stop.is_cancelled() {
-            interrupted = true;
-            break;
-        }
-        let instances = sample
-            .instances
-            .iter()
-            .map(|(text, valid)| vocab.encode(text).map(|tokens| Walked { tokens, valid: *valid }));
+    for sample in samples.iter().take_while(|_| !stop.is_cancelled()) {
+        let instances = sample.texts.iter().map(|(text, valid)| Ok((vocab.encode(text)?, *valid)));
         let instances = instances.collect::<Result<Vec<_>>>()?;
-        for (engine, masks) in &mut engines {
-            let outcome = engine.run(sample, &instances);
+        for (masks, engine) in &mut engines {
+            let outcome = measure(&mut **engine, sample, &instances);
             if args.failures && !outcome.passes() {
                 let reason = outcome.refused.as_deref().unwrap_or("an instance was judged wrongly");
                 bar.suspend(|| eprintln!("{}: {}: {reason}", engine.name(), sample.name));
@@ -111,26 +89,34 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
         }
         bar.inc(1);
     }
+    let interrupted = bar.position() < samples.len() as u64;
     bar.finish_and_clear();
-    let results = engines.iter().map(|(_, masks)| masks.result()).collect();
-    let report =
-        MasksReport { about: About::machine(), vocabulary: vocab.len(), interrupted, engines: results };
-    output::print_line(&report.text())?;
-    args.report.write(&report, || report.markdown(), || report.html())?;
-    Ok(if interrupted { ExitCode::from(INTERRUPTED) } else { ExitCode::SUCCESS })
+    args.report.finish(&MasksReport {
+        about: About::machine(),
+        vocabulary: vocab.len(),
+        interrupted,
+        engines: engines.iter().map(|(masks, _)| masks.result()).collect(),
+    })
 }
 
-#[cfg(not(feature = "llguidance"))]
-fn runners(_: &Args, vocab: &Vocabulary) -> Result<Vec<Box<dyn MaskRunner>>> {
-    Ok(vec![Box::new(Own::new(vocab)?)])
-}
-
-#[cfg(feature = "llguidance")]
-fn runners(args: &Args, vocab: &Vocabulary) -> Result<Vec<Box<dyn MaskRunner>>> {
-    let mut runners: Vec<Box<dyn MaskRunner>> = vec![Box::new(Own::new(vocab)?)];
-    match args.tokenizer.as_ref().filter(|file| file.extension().is_some_and(|e| e == "json")) {
-        Some(file) => runners.push(Box::new(llguidance::LlGuidanceRunner::new(file, vocab)?)),
-        None => eprintln!("note: llguidance needs --tokenizer with a tokenizer.json"),
+/// Compiles the schema, then follows every instance.
+fn measure(
+    engine: &mut dyn MaskEngine,
+    sample: &Sample,
+    instances: &[(Vec<TokenId>, bool)],
+) -> SchemaOutcome {
+    let mut outcome = SchemaOutcome::default();
+    let started = Instant::now();
+    let grammar = engine.compile(&sample.language).and_then(|mut grammar| {
+        outcome.compile = (!engine.is_lazy()).then(|| started.elapsed());
+        grammar.first_mask().map(|()| grammar)
+    });
+    outcome.first_mask = started.elapsed();
+    match grammar {
+        Ok(grammar) => {
+            instances.iter().for_each(|(tokens, valid)| outcome.add(walk(&*grammar, tokens), *valid));
+        }
+        Err(error) => outcome.refused = Some(error),
     }
-    Ok(runners)
+    outcome
 }

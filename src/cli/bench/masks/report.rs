@@ -2,14 +2,46 @@
 
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use super::super::about::About;
+use super::super::engines::TextWalk;
+use super::super::outputs::BenchReport;
 use super::super::page;
 use super::super::percentiles::{Percentiles, distribution};
 use super::super::table::Grid;
-use super::engines::SchemaOutcome;
 use crate::error::Result;
+
+/// What an engine did with one schema.
+#[derive(Debug, Default)]
+pub(super) struct SchemaOutcome {
+    /// Why the schema was refused.
+    pub refused: Option<String>,
+    /// From the text of the schema to the compiled grammar; none if the engine does not tell.
+    pub compile: Option<Duration>,
+    /// From the text of the schema to the first mask.
+    pub first_mask: Duration,
+    masks: Vec<Duration>,
+    accepts: Vec<Duration>,
+    /// Instances that are valid and were refused, and that are not and were accepted.
+    wrongly_refused: usize,
+    wrongly_accepted: usize,
+}
+
+impl SchemaOutcome {
+    pub(super) fn passes(&self) -> bool {
+        self.refused.is_none() && self.wrongly_refused == 0 && self.wrongly_accepted == 0
+    }
+
+    /// Adds an instance.
+    pub(super) fn add(&mut self, walk: TextWalk, valid: bool) {
+        let accepted = walk.fault.is_none();
+        self.wrongly_refused += usize::from(valid && !accepted);
+        self.wrongly_accepted += usize::from(!valid && accepted);
+        self.masks.extend(walk.masks);
+        self.accepts.extend(walk.accepts);
+    }
+}
 
 /// What an engine did with all schemas so far.
 pub(super) struct EngineMasks {
@@ -21,7 +53,7 @@ pub(super) struct EngineMasks {
 }
 
 /// All results of a run.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize)]
 pub(super) struct MasksReport {
     pub about: About,
     /// Tokens of the vocabulary.
@@ -32,7 +64,7 @@ pub(super) struct MasksReport {
 }
 
 /// The results of one engine.
-#[derive(Debug, Default, Clone, Serialize, Deserialize)]
+#[derive(Debug, Default, Clone, Serialize)]
 pub(super) struct EngineResult {
     pub engine: String,
     pub schemas: usize,
@@ -84,8 +116,18 @@ impl EngineMasks {
     }
 }
 
-impl MasksReport {
-    fn grids(&self) -> [Grid; 2] {
+impl BenchReport for MasksReport {
+    const INTERRUPTED: &str = "interrupted: some schemas are missing";
+
+    fn about(&self) -> &About {
+        &self.about
+    }
+
+    fn is_interrupted(&self) -> bool {
+        self.interrupted
+    }
+
+    fn grids(&self) -> Vec<Grid> {
         let header =
             ["engine", "schemas", "passing", "refused", "instances", "wrongly refused", "wrongly accepted"];
         let mut schemas = Grid::new("schemas and instances", &header);
@@ -117,24 +159,10 @@ impl MasksReport {
                 times.rows.push([vec![name.to_owned(), engine.engine.clone()], cells].concat());
             }
         }
-        [schemas, times]
+        vec![schemas, times]
     }
 
-    pub(super) fn text(&self) -> String {
-        let lines = self.about.lines();
-        let lines = lines.iter().map(|(name, line)| format!("{name}: {line}")).collect::<Vec<_>>();
-        let [schemas, times] = self.grids();
-        let interrupted = if self.interrupted { "\n\ninterrupted: some schemas are missing" } else { "" };
-        format!("{}\n\n{}\n\n{}{interrupted}", schemas.text(), times.text(), lines.join("\n"))
-    }
-
-    pub(super) fn markdown(&self) -> String {
-        let lines = self.about.lines().into_iter().map(|(name, line)| format!("- {name}: {line}\n"));
-        let [schemas, times] = self.grids();
-        format!("{}\n{}\n{}", lines.collect::<String>(), schemas.markdown(), times.markdown())
-    }
-
-    pub(super) fn html(&self) -> Result<String> {
+    fn html(&self) -> Result<String> {
         type Times = fn(&EngineResult) -> &Percentiles;
         let plots: [(&str, Times); 2] = [
             ("mask, microseconds", |engine| &engine.mask),
@@ -145,8 +173,6 @@ impl MasksReport {
             let times = self.engines.iter().map(|engine| (engine.engine.as_str(), of(engine)));
             body += &distribution(axis, &times.collect::<Vec<_>>())?;
         }
-        body += "<h2>All figures</h2>\n";
-        self.grids().iter().for_each(|grid| body += &grid.html());
-        Ok(page::page("Masks", &self.about, &body))
+        Ok(page::page("Masks", &self.about, &(body + &self.figures())))
     }
 }
