@@ -15,7 +15,7 @@ use crate::model::config::bad;
 /// Maximum bytes of a compiled pattern.
 const MAX_PATTERN: usize = 1 << 20;
 /// Entries that do not change what an adapter computes, besides those of [`PeftConfig`].
-const WITHOUT_EFFECT: [&str; 11] = [
+const WITHOUT_EFFECT: [&str; 12] = [
     "task_type",
     "auto_mapping",
     "revision",
@@ -25,6 +25,7 @@ const WITHOUT_EFFECT: [&str; 11] = [
     "layers_pattern",
     "megatron_core",
     "loftq_config",
+    "eva_config",
     "runtime_config",
     "qalora_group_size",
 ];
