@@ -319,10 +319,11 @@ impl Opened {
             return Ok(Expansion::of_bytes(&bytes, &scales, outputs));
         }
         let numbers = widened(&raw);
-        check_numbers(name, &numbers)?;
         let at = |k: usize, n: usize| if by_rank { k * outputs + n } else { order(n) * rank + k };
         let by_rank = (0..rank).flat_map(|k| (0..outputs).map(move |n| (k, n)));
         let numbers: Vec<f32> = by_rank.map(|(k, n)| numbers[at(k, n)] * scale).collect();
+        // A large scale may make them infinite.
+        check_numbers(name, &numbers)?;
         Ok(Expansion::of_floats(&numbers, outputs))
     }
 
