@@ -15,7 +15,7 @@
 
 use std::sync::Arc;
 
-use super::kernels::{Expansion, Matrix, Out, Rows, multiply_all};
+use super::kernels::{Activations, Expansion, Matrix, Out, Rows, multiply_all};
 
 /// An adapter of a projection.
 pub(super) struct LowRank {
@@ -39,13 +39,13 @@ impl LowRank {
     }
 
     /// Adds the adapter's outputs for rows `x` to the rows of `out`, which have `outputs` numbers.
-    pub fn add(&self, x: &Rows, out: &mut [f32], outputs: usize) {
-        let rank = self.rank();
-        let mut reduced = vec![0.0; x.rows * rank];
+    pub fn add(&self, x: &mut Activations, out: &mut [f32], outputs: usize) {
+        let (rank, rows) = (self.rank(), x.rows.rows);
+        let mut reduced = vec![0.0; rows * rank];
         multiply_all(&self.reductions, x, Out { data: &mut reduced, stride: rank });
         let mut at = 0;
         for Expanded { expansion, output } in &self.expansions {
-            let z = Rows::strided(&reduced[at..], x.rows, expansion.inputs(), rank);
+            let z = Rows::strided(&reduced[at..], rows, expansion.inputs(), rank);
             expansion.add(&z, Out { data: &mut out[*output..], stride: outputs });
             at += expansion.inputs();
         }

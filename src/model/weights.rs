@@ -19,8 +19,8 @@ use half::{bf16, f16};
 use super::config::{ModelConfig, bad};
 use super::gguf::file::Gguf;
 use super::kernels::{
-    Dense, Iq4Nl, Iq4Xs, Matrix, Out, Packed, Q2K, Q3K, Q4_0, Q4_1, Q4K, Q5_0, Q5_1, Q5K, Q6K, Q8_0, Rows,
-    multiply_all,
+    Activations, Dense, Iq4Nl, Iq4Xs, Matrix, Out, Packed, Q2K, Q3K, Q4_0, Q4_1, Q4K, Q5_0, Q5_1, Q5K, Q6K,
+    Q8_0, Rows, multiply_all,
 };
 use super::low_rank::LowRank;
 use super::precision::widened;
@@ -88,15 +88,15 @@ impl FusedLinear {
         if rows == 0 {
             return;
         }
-        let x = Rows::new(x, rows, self.inputs);
-        multiply_all(&self.parts, &x, Out { data: out, stride: self.outputs });
+        let mut x = Activations::new(Rows::new(x, rows, self.inputs));
+        multiply_all(&self.parts, &mut x, Out { data: out, stride: self.outputs });
         if !self.bias.is_empty() {
             for row in out.chunks_exact_mut(self.outputs) {
                 row.iter_mut().zip(&self.bias).for_each(|(v, b)| *v += b);
             }
         }
         if let Some(adapter) = &self.adapter {
-            adapter.add(&x, out, self.outputs);
+            adapter.add(&mut x, out, self.outputs);
         }
     }
 

@@ -14,6 +14,7 @@ use half::{bf16, f16};
 
 use super::f32_matmul::{Out, Rows, Weight, matmul_f32, matmul_f32_columns};
 use super::matrix::Matrix;
+use super::quantize::Activations;
 
 /// A matrix of numbers of type T.
 pub(crate) struct Dense<T> {
@@ -73,8 +74,8 @@ impl<T: Stored> Matrix for Dense<T> {
         self.width
     }
 
-    fn multiply(&self, x: &Rows, out: Out<'_>) {
-        matmul_f32(x, &self.all(), out);
+    fn multiply(&self, x: &mut Activations, out: Out<'_>) {
+        matmul_f32(&x.rows, &self.all(), out);
     }
 
     fn multiply_columns(&self, x: &[f32], outputs: &[u32], out: &mut [f32]) {

@@ -26,7 +26,7 @@
 use super::f32_matmul::in_items;
 use super::formats::{BlockFormat, GROUP};
 use super::packed::Packed;
-use super::quantize::{BLOCK, Int8Rows, TileShape, WeightScales};
+use super::quantize::{Activations, BLOCK, Int8Rows, TileShape};
 use super::simd16::{LANES16, Simd16, Simd16Work, has_32_registers, run};
 use super::{Out, Rows, Target};
 
@@ -35,7 +35,7 @@ use super::{Out, Rows, Target};
 struct TileInput {
     quants: *const i8,
     scales: *const f32,
-    starts: *const i32,
+    sums: *const i32,
     negative_sums: *const f32,
 }
 
@@ -72,7 +72,7 @@ unsafe fn tile<V: Simd16, F: BlockFormat, const R: usize, const G: usize>(
     let rows = &x.quants[first * x.width..][..R * x.width];
     let halves = BLOCK / F::SCALED;
     let scales = &x.scales[first * blocks..][..R * blocks];
-    let starts = &x.starts[halves * first * blocks..][..halves * R * blocks];
+    let quant_sums = &x.sums[halves * first * blocks..][..halves * R * blocks];
     let sums = &x.negative_sums[halves * first * blocks..][..halves * R * blocks];
     // SAFETY: in bounds by the lengths above; a group has a tile for each `PARTS` blocks.
     unsafe {
@@ -87,7 +87,7 @@ unsafe fn tile<V: Simd16, F: BlockFormat, const R: usize, const G: usize>(
                 let x = TileInput {
                     quants: rows.as_ptr().add(block * BLOCK * R),
                     scales: scales.as_ptr().add(block * R),
-                    starts: starts.as_ptr().add(halves * block * R),
+                    sums: quant_sums.as_ptr().add(halves * block * R),
                     negative_sums: sums.as_ptr().add(halves * block * R),
                 };
                 let ahead = tiles[0].wrapping_add(PREFETCH_BYTES + part * F::PART);
@@ -126,7 +126,7 @@ unsafe fn add_part<V: Simd16, F: BlockFormat, const R: usize, const G: usize>(
             let mut sums = [[V::integers(0); R]; G];
             for r in 0..R {
                 for g in 0..G {
-                    let start = *x.starts.add(r * halves + half);
+                    let start = (*x.sums.add(r * halves + half)).wrapping_mul(-F::OFFSET);
                     sums[g][r] = match F::OFFSET {
                         0 => V::integers(0),
                         128 => V::zero_of_bytes(start),
@@ -219,11 +219,6 @@ impl<F: BlockFormat> Simd16Work for OneRow<'_, F> {
             }
         }
     }
-}
-
-/// Returns how the weights of a format are scaled.
-fn scales_of<F: BlockFormat>() -> WeightScales {
-    WeightScales { scaled: F::SCALED, offset: F::OFFSET }
 }
 
 /// Returns the tiles from a group on.
@@ -330,18 +325,18 @@ unsafe fn row_tile<V: Simd16, F: BlockFormat, const G: usize>(
 }
 
 /// Computes `out[r][c] = x.row(r) . w.row(c)`, with the activations in 8 bits.
-pub(super) fn matmul_int8<F: BlockFormat>(x: &Rows, w: &Packed<F>, out: Out<'_>) {
-    assert_eq!(x.width, w.width(), "widths of a product");
+pub(super) fn matmul_int8<F: BlockFormat>(x: &mut Activations, w: &Packed<F>, out: Out<'_>) {
+    assert_eq!(x.rows.width, w.width(), "widths of a product");
     let shape = TileShape::new(has_32_registers(), w.rows() * w.width(), F::IS_BYTES);
-    let rounded = Int8Rows::new(x, shape, scales_of::<F>());
-    in_items(x, w.rows(), OUTPUTS_PER_ITEM, out, |from, to, target| {
+    let rows = x.rows;
+    let rounded = x.rounded(shape, F::SCALED, F::IS_BYTES);
+    in_items(&rows, w.rows(), OUTPUTS_PER_ITEM, out, |from, to, target| {
         let outputs = Outputs { from, to, out: target };
         match rounded.rows {
-            1 => run(OneRow { x: &rounded, w, outputs }),
-            _ => run(SeveralRows { x: &rounded, w, outputs }),
+            1 => run(OneRow { x: rounded, w, outputs }),
+            _ => run(SeveralRows { x: rounded, w, outputs }),
         }
     });
-    rounded.recycle();
 }
 
 /// Some columns of one row's product.
@@ -381,7 +376,7 @@ pub(super) fn matmul_int8_columns<F: BlockFormat>(
     out: &mut [f32],
 ) {
     assert_eq!((columns.len(), x.len()), (out.len(), w.width()));
-    let rounded = Int8Rows::new(&Rows::new(x, 1, w.width()), TileShape::default(), scales_of::<F>());
+    let rounded = Int8Rows::new(&Rows::new(x, 1, w.width()), TileShape::default(), F::SCALED);
     run(ChosenInt8 { x: &rounded, w, columns, out });
     rounded.recycle();
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Out, Rows};
+use super::{Activations, Out};
 
 /// A matrix of weights: a row for each output, as wide as the input.
 ///
@@ -14,7 +14,7 @@ pub(crate) trait Matrix: Send + Sync {
     /// Returns the number of inputs.
     fn inputs(&self) -> usize;
     /// Computes the product of each row of `x` with each output.
-    fn multiply(&self, x: &Rows, out: Out<'_>);
+    fn multiply(&self, x: &mut Activations, out: Out<'_>);
     /// Computes the product of one row with some outputs. Runs on this thread, since they are few.
     fn multiply_columns(&self, x: &[f32], outputs: &[u32], out: &mut [f32]);
     /// Writes the weights of an output in single precision.
@@ -25,7 +25,7 @@ pub(crate) trait Matrix: Send + Sync {
 
 /// Computes the products of the same rows with several matrices, whose outputs lie next to each
 /// other.
-pub(crate) fn multiply_all(parts: &[Arc<dyn Matrix>], x: &Rows, out: Out<'_>) {
+pub(crate) fn multiply_all(parts: &[Arc<dyn Matrix>], x: &mut Activations, out: Out<'_>) {
     let mut at = 0;
     for part in parts {
         part.multiply(x, Out { data: &mut out.data[at..], stride: out.stride });

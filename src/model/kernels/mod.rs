@@ -48,6 +48,7 @@ pub(crate) use f32_matmul::{Out, Rows};
 pub(crate) use formats::{Iq4Nl, Iq4Xs, Q2K, Q3K, Q4_0, Q4_1, Q4K, Q5_0, Q5_1, Q5K, Q6K, Q8_0};
 pub(crate) use matrix::{Matrix, multiply_all};
 pub(crate) use packed::Packed;
+pub(crate) use quantize::Activations;
 
 /// Number of multiply-adds below which handing work to other threads costs more than it saves.
 const PARALLEL_WORK: usize = 1 << 18;

@@ -10,11 +10,11 @@ use std::ops::Deref;
 use memmap2::MmapMut;
 use rayon::prelude::*;
 
-use super::f32_matmul::{Out, Rows};
+use super::f32_matmul::Out;
 use super::formats::{BlockFormat, GROUP};
 use super::int8_matmul::{matmul_int8, matmul_int8_columns};
 use super::matrix::Matrix;
-use super::quantize::BLOCK;
+use super::quantize::{Activations, BLOCK};
 use super::simd16::{LANES16, Portable, Simd16};
 
 /// Bytes from which memory is taken in huge pages, so that reading it needs few translations of
@@ -140,7 +140,7 @@ impl<F: BlockFormat> Matrix for Packed<F> {
         self.width
     }
 
-    fn multiply(&self, x: &Rows, out: Out<'_>) {
+    fn multiply(&self, x: &mut Activations, out: Out<'_>) {
         matmul_int8(x, self, out);
     }
 

@@ -20,14 +20,6 @@ use super::simd16::{Simd16, Simd16Work, run};
 
 /// Number of activations, and of weights, that share a scale.
 pub(crate) const BLOCK: usize = 32;
-/// The scales of the weights that activations are multiplied with, as far as they matter here.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct WeightScales {
-    /// Number of inputs with the same scale: [`BLOCK`] or half of it.
-    pub scaled: usize,
-    /// The value that represents a weight of zero.
-    pub offset: i32,
-}
 
 /// Rows of activations in 8 bits, in tiles of rows that are multiplied together.
 ///
@@ -39,15 +31,16 @@ pub(super) struct Int8Rows {
     pub quants: Vec<i8>,
     /// For each block the factor of its 32 values.
     pub scales: Vec<f32>,
-    /// For each scale of weights: minus the sum of the values, times the offset of the weights. A sum
-    /// of products begins with it.
-    pub starts: Vec<i32>,
+    /// For each scale of weights: the sum of the values.
+    pub sums: Vec<i32>,
     /// For each scale of weights: minus the sum of the values, times their factor. The minimum of
     /// the weights is multiplied with it.
     pub negative_sums: Vec<f32>,
     pub rows: usize,
     pub width: usize,
     pub tiling: TileShape,
+    /// Number of inputs with the same scale of weights: [`BLOCK`] or half of it.
+    scaled: usize,
 }
 
 /// The division of rows into tiles that are multiplied together. It does not change the bits of
@@ -110,18 +103,17 @@ const STREAMED_FROM_WEIGHTS: usize = 1 << 19;
 pub(super) struct Round<'a> {
     pub x: &'a [f32],
     pub step: usize,
-    pub weights: WeightScales,
+    pub scaled: usize,
     pub out: &'a mut [i8],
     pub scales: &'a mut [f32],
-    pub starts: &'a mut [i32],
+    pub sums: &'a mut [i32],
     pub negative_sums: &'a mut [f32],
 }
 
 impl Simd16Work for Round<'_> {
     #[inline(always)]
     unsafe fn with<V: Simd16>(self) {
-        let WeightScales { scaled, offset } = self.weights;
-        let halves = BLOCK / scaled;
+        let halves = BLOCK / self.scaled;
         let blocks = self.x.chunks_exact(BLOCK).zip(self.out.chunks_mut(BLOCK * self.step));
         for (i, (x, out)) in blocks.enumerate() {
             assert!(out.len() >= BLOCK);
@@ -131,11 +123,11 @@ impl Simd16Work for Round<'_> {
             self.scales[at] = scale;
             let first: i32 = match halves {
                 1 => sum,
-                _ => out[..scaled].iter().map(|v| i32::from(*v)).sum(),
+                _ => out[..self.scaled].iter().map(|v| i32::from(*v)).sum(),
             };
             for (half, sum) in [first, sum.wrapping_sub(first)].into_iter().enumerate().take(halves) {
                 // With NaN the sum has no meaning and may be large.
-                self.starts[at * halves + half] = sum.wrapping_mul(-offset);
+                self.sums[at * halves + half] = sum;
                 self.negative_sums[at * halves + half] = sum.wrapping_neg() as f32 * scale;
             }
         }
@@ -151,17 +143,52 @@ thread_local! {
 /// Maximum bytes that a thread keeps for it.
 const MAX_KEPT_BYTES: usize = 4 << 20;
 
+/// Rows of activations that several matrices are multiplied with, rounded once for all of them.
+pub(crate) struct Activations<'a> {
+    pub rows: Rows<'a>,
+    rounded: Option<Int8Rows>,
+}
+
+impl<'a> Activations<'a> {
+    pub fn new(rows: Rows<'a>) -> Self {
+        Activations { rows, rounded: None }
+    }
+
+    /// Returns the rounded rows for weights of which `scaled` inputs have the same scale. Their tiles
+    /// are as wanted, or as an earlier product had them, if weights that are `bytes` or not can use
+    /// these.
+    pub(super) fn rounded(&mut self, tiling: TileShape, scaled: usize, bytes: bool) -> &Int8Rows {
+        let is_usable = |rounded: &Int8Rows| {
+            rounded.scaled == scaled && (bytes || rounded.tiling != TileShape::StreamedBytes)
+        };
+        if !self.rounded.as_ref().is_some_and(is_usable) {
+            if let Some(other) = self.rounded.take() {
+                other.recycle();
+            }
+        }
+        self.rounded.get_or_insert_with(|| Int8Rows::new(&self.rows, tiling, scaled))
+    }
+}
+
+impl Drop for Activations<'_> {
+    fn drop(&mut self) {
+        if let Some(rounded) = self.rounded.take() {
+            rounded.recycle();
+        }
+    }
+}
+
 impl Int8Rows {
-    /// Rounds the rows of `x` for products with such weights.
-    pub fn new(x: &Rows, tiling: TileShape, weights: WeightScales) -> Self {
-        let (blocks, halves) = (x.width / BLOCK, BLOCK / weights.scaled);
+    /// Rounds the rows of `x` for products with weights of which `scaled` inputs have the same scale.
+    pub fn new(x: &Rows, tiling: TileShape, scaled: usize) -> Self {
+        let (blocks, halves) = (x.width / BLOCK, BLOCK / scaled);
         let mut all = LAST.take().unwrap_or_default();
         // Every element is written below.
         all.quants.resize(x.rows * x.width, 0);
         all.scales.resize(x.rows * blocks, 0.0);
-        all.starts.resize(x.rows * blocks * halves, 0);
+        all.sums.resize(x.rows * blocks * halves, 0);
         all.negative_sums.resize(x.rows * blocks * halves, 0.0);
-        (all.rows, all.width, all.tiling) = (x.rows, x.width, tiling);
+        (all.rows, all.width, all.tiling, all.scaled) = (x.rows, x.width, tiling, scaled);
         let mut first = 0;
         while first < x.rows {
             let rows = tiling.rows(x.rows - first);
@@ -170,10 +197,10 @@ impl Int8Rows {
                 run(Round {
                     x: x.row(first + r),
                     step: rows,
-                    weights,
+                    scaled,
                     out: &mut all.quants[at * BLOCK..],
                     scales: &mut all.scales[at..],
-                    starts: &mut all.starts[at * halves..],
+                    sums: &mut all.sums[at * halves..],
                     negative_sums: &mut all.negative_sums[at * halves..],
                 });
             }
@@ -201,8 +228,7 @@ mod tests {
         for ((rows, width), tiling) in sizes.into_iter().flat_map(|size| tilings.map(|tiling| (size, tiling)))
         {
             let x = noise(rows * width, 1);
-            let weights = WeightScales { scaled: 16, offset: 128 };
-            let rounded = Int8Rows::new(&Rows::new(&x, rows, width), tiling, weights);
+            let rounded = Int8Rows::new(&Rows::new(&x, rows, width), tiling, 16);
             let (blocks, mut first) = (width / BLOCK, 0);
             while first < rows {
                 let tile = tiling.rows(rows - first);
@@ -214,7 +240,7 @@ mod tests {
                     assert!(quants.iter().any(|v| v.abs() == i8::MAX), "the largest is");
                     for half in 0..2 {
                         let sum = sum(&quants[16 * half..][..16]);
-                        assert_eq!(rounded.starts[2 * at + half], -128 * sum);
+                        assert_eq!(rounded.sums[2 * at + half], sum);
                         assert_eq!(rounded.negative_sums[2 * at + half], -sum as f32 * scale);
                     }
                     for (v, x) in quants.iter().zip(&x[(first + r) * width + b * BLOCK..]) {

@@ -119,7 +119,10 @@ fn blocks_that_candle_lacks_widen_as_those_of_the_reference() {
 fn whole(x: &[f32], w: &impl Matrix) -> Vec<f32> {
     let rows = x.len() / w.inputs();
     let mut out = vec![0.0; rows * w.outputs()];
-    w.multiply(&Rows::new(x, rows, w.inputs()), Out { data: &mut out, stride: w.outputs() });
+    w.multiply(
+        &mut Activations::new(Rows::new(x, rows, w.inputs())),
+        Out { data: &mut out, stride: w.outputs() },
+    );
     out
 }
 
@@ -217,30 +220,62 @@ fn rows_and_chosen_columns_have_the_bits_they_have_among_all() {
     }
 }
 
+/// A product behind that of another matrix with the same rows.
+struct After<'a> {
+    first: &'a dyn Matrix,
+    x: &'a [f32],
+}
+
+impl Check for After<'_> {
+    fn check<F: BlockFormat>(&self, kind: TensorType, w: &Packed<F>, _: &[f32]) {
+        let (rows, n) = (self.x.len() / w.width(), self.first.outputs());
+        let mut x = Activations::new(Rows::new(self.x, rows, w.width()));
+        self.first.multiply(&mut x, Out { data: &mut vec![0.0; rows * n], stride: n });
+        let mut out = vec![0.0; rows * w.rows()];
+        w.multiply(&mut x, Out { data: &mut out, stride: w.rows() });
+        assert!(out == whole(self.x, w), "{kind:?}, {rows} rows");
+    }
+}
+
+/// Every pair of formats, of sizes with every kind of tiles, shares rounded rows or does not, with the
+/// bits that each has alone.
+#[test]
+fn matrices_with_the_same_rows_have_the_bits_they_have_alone() {
+    struct First {
+        rows: usize,
+        second: usize,
+    }
+    impl Check for First {
+        fn check<F: BlockFormat>(&self, _: TensorType, w: &Packed<F>, _: &[f32]) {
+            let x = noise(self.rows * w.width(), 4);
+            of_each_kind(self.second, w.width(), &After { first: w, x: &x });
+        }
+    }
+    // 256 inputs are whole blocks of all formats; 2048 outputs make a matrix that comes from memory.
+    for rows in [1, 7, 11, 24] {
+        for (first, second) in [(33, 17), (2048, 17), (33, 2048)] {
+            of_each_kind(first, 256, &First { rows, second });
+        }
+    }
+}
+
 /// Checks that vectors of one kind round activations as the fastest kind does.
 ///
 /// # Safety
 /// As for all of [`Simd16`].
-unsafe fn rounds_alike<V: Simd16>(x: &Rows, weights: WeightScales, rounded: &Int8Rows) {
-    let (blocks, halves) = (x.width / BLOCK, BLOCK / weights.scaled);
+unsafe fn rounds_alike<V: Simd16>(x: &Rows, scaled: usize, rounded: &Int8Rows) {
+    let (blocks, halves) = (x.width / BLOCK, BLOCK / scaled);
     let mut first = 0;
     while first < x.rows {
         let rows = rounded.tiling.rows(x.rows - first);
         for r in 0..rows {
             let (mut out, mut scales) = (vec![0; x.width], vec![0.0; blocks]);
-            let (mut starts, mut sums) = (vec![0; blocks * halves], vec![0.0; blocks * halves]);
+            let (mut sums, mut negative) = (vec![0; blocks * halves], vec![0.0; blocks * halves]);
             let (out_of, x) = (&mut out[..], x.row(first + r));
-            let numbers = (&mut scales[..], &mut starts[..], &mut sums[..]);
-            let (scales_of, starts_of, negative_sums) = numbers;
-            let round = Round {
-                x,
-                step: 1,
-                weights,
-                out: out_of,
-                scales: scales_of,
-                starts: starts_of,
-                negative_sums,
-            };
+            let numbers = (&mut scales[..], &mut sums[..], &mut negative[..]);
+            let (scales_of, sums_of, negative_sums) = numbers;
+            let round =
+                Round { x, step: 1, scaled, out: out_of, scales: scales_of, sums: sums_of, negative_sums };
             // SAFETY: by the caller's promise.
             unsafe { round.with::<V>() };
             for b in 0..blocks {
@@ -248,8 +283,8 @@ unsafe fn rounds_alike<V: Simd16>(x: &Rows, weights: WeightScales, rounded: &Int
                 assert_eq!(out[b * BLOCK..][..BLOCK], rounded.quants[at * BLOCK..][..BLOCK]);
                 assert_eq!(scales[b], rounded.scales[at]);
                 let (here, there) = (b * halves..(b + 1) * halves, at * halves..(at + 1) * halves);
-                assert_eq!(starts[here.clone()], rounded.starts[there.clone()]);
-                assert_eq!(sums[here], rounded.negative_sums[there]);
+                assert_eq!(sums[here.clone()], rounded.sums[there.clone()]);
+                assert_eq!(negative[here], rounded.negative_sums[there]);
             }
         }
         first += rows;
@@ -261,13 +296,13 @@ unsafe fn rounds_alike<V: Simd16>(x: &Rows, weights: WeightScales, rounded: &Int
 /// # Safety
 /// As for all of [`Simd16`].
 unsafe fn with_kind<V: Simd16, F: BlockFormat>(x: &Rows, w: &Packed<F>, tiling: TileShape) -> Vec<f32> {
-    let rounded = Int8Rows::new(x, tiling, scales_of::<F>());
+    let rounded = Int8Rows::new(x, tiling, F::SCALED);
     let mut out = vec![0.0; x.rows * w.rows()];
     let target = Target { start: out.as_mut_ptr(), len: out.len(), stride: w.rows() };
     let outputs = Outputs { from: 0, to: w.rows(), out: &target };
     // SAFETY: by the caller's promise.
     unsafe {
-        rounds_alike::<V>(x, scales_of::<F>(), &rounded);
+        rounds_alike::<V>(x, F::SCALED, &rounded);
         match x.rows {
             1 => OneRow { x: &rounded, w, outputs }.with::<V>(),
             _ => SeveralRows { x: &rounded, w, outputs }.with::<V>(),
