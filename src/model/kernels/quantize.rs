@@ -161,10 +161,8 @@ impl<'a> Activations<'a> {
         let is_usable = |rounded: &Int8Rows| {
             rounded.scaled == scaled && (bytes || rounded.tiling != TileShape::StreamedBytes)
         };
-        if !self.rounded.as_ref().is_some_and(is_usable) {
-            if let Some(other) = self.rounded.take() {
-                other.recycle();
-            }
+        if let Some(other) = self.rounded.take_if(|rounded| !is_usable(rounded)) {
+            other.recycle();
         }
         self.rounded.get_or_insert_with(|| Int8Rows::new(&self.rows, tiling, scaled))
     }
