@@ -256,3 +256,29 @@ impl ModelConfig {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::kernels::Expansion;
+    use super::super::low_rank::Expanded;
+    use super::*;
+
+    #[test]
+    fn a_projection_and_its_adapted_copy_share_the_weights() {
+        let matrix: Arc<dyn Matrix> = Arc::new(Dense::<f32>::new(&[&[0; 8], &[0; 8], &[0; 8]], 2));
+        let plain = FusedLinear::new(vec![matrix.clone()], 3, 2, vec![1.0, 2.0, 3.0]);
+        let row = |numbers: [f32; 2]| numbers.map(f32::to_le_bytes).concat();
+        let reductions: Vec<Arc<dyn Matrix>> = vec![Arc::new(Dense::<f32>::new(&[&row([2.0, 0.5])], 2))];
+        // The second and the third output.
+        let expansion = Expansion::of_floats(&[10.0, -1.0], 2);
+        let adapter = LowRank { reductions, expansions: vec![Expanded { expansion, output: 1 }] };
+        let adapted = plain.with_adapter(Some(Arc::new(adapter)));
+        assert!(Arc::ptr_eq(&adapted.parts[0], &matrix));
+        assert!(adapted.bytes() > plain.bytes() && plain.adapter.is_none());
+        let (mut before, mut out) = (Vec::new(), Vec::new());
+        plain.forward(&[1.0, 4.0, 0.0, 2.0], 2, &mut before);
+        adapted.forward(&[1.0, 4.0, 0.0, 2.0], 2, &mut out);
+        assert_eq!(before, [1.0, 2.0, 3.0, 1.0, 2.0, 3.0]);
+        assert_eq!(out, [1.0, 42.0, -1.0, 1.0, 12.0, 2.0]);
+    }
+}

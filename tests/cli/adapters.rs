@@ -5,6 +5,7 @@ use std::process::{Command, Output};
 
 use ffwd::model::embedded::{DRAFT_GGUF, TOKENIZER_JSON};
 use ffwd_testkit::adapter_file;
+use ffwd_testkit::gguf_file::{self, MetaValue, Tensor};
 
 use crate::pile::Folder;
 use crate::program::{ffwd, texts};
@@ -110,5 +111,39 @@ fn the_embedded_model_says_once_where_better_records_come_from() {
     for from in ["in/a.txt", "in"] {
         let (_, _, err) = folder.extract(from, &[]);
         assert_eq!(err.matches("--model small or medium").count(), 1, "{err}");
+    }
+}
+
+/// An adapter in a GGUF file that changes nothing, and whose training has seen the tokens of some bits.
+fn write_gguf(path: &str, trained: u32) {
+    let text = |key: &str, value: &str| (key.to_owned(), MetaValue::Text(value.to_owned()));
+    let metadata = [
+        text("general.type", "adapter"),
+        text("adapter.type", "lora"),
+        text("general.architecture", "llama"),
+        ("ffwd.adapter.trained_rows".to_owned(), MetaValue::U32s(vec![trained; 4096 / 32])),
+    ];
+    let zeros = |side: &str, shape: [usize; 2]| Tensor {
+        name: format!("blk.2.ffn_up.weight.lora_{side}"),
+        shape: shape.to_vec(),
+        kind: 0,
+        bytes: vec![0; 4 * shape[0] * shape[1]],
+    };
+    std::fs::write(path, gguf_file::file(&metadata, &[zeros("a", [4, 256]), zeros("b", [768, 4])])).unwrap();
+}
+
+#[test]
+fn a_text_of_tokens_that_the_training_has_not_seen_gets_a_note() {
+    let folder = Folder::new();
+    folder.write("in/a.txt", "The text");
+    folder.write("in/b.txt", "Another text");
+    let adapter = folder.path("adapter.gguf");
+    for (trained, seen) in [(0, false), (u32::MAX, true)] {
+        write_gguf(&adapter, trained);
+        for (from, texts) in [("in/a.txt", 1), ("in", 2)] {
+            let (code, _, err) = folder.extract(from, &["--adapter", &adapter]);
+            let notes = err.matches("has seen few of this text's tokens").count();
+            assert_eq!((code, notes), (0, if seen { 0 } else { texts }), "{from}: {err}");
+        }
     }
 }

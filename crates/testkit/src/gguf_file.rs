@@ -26,6 +26,7 @@ pub enum MetaValue {
     U32(u32),
     F32(f32),
     Text(String),
+    U32s(Vec<u32>),
 }
 
 /// A tensor of a file.
@@ -67,6 +68,11 @@ pub fn file(metadata: &[(String, MetaValue)], tensors: &[Tensor]) -> Vec<u8> {
             MetaValue::Text(t) => {
                 out.extend(8u32.to_le_bytes());
                 text(&mut out, t);
+            }
+            MetaValue::U32s(numbers) => {
+                out.extend([9u32, 4].map(u32::to_le_bytes).as_flattened());
+                out.extend((numbers.len() as u64).to_le_bytes());
+                numbers.iter().for_each(|n| out.extend(n.to_le_bytes()));
             }
         }
     }

@@ -360,7 +360,8 @@ impl Job<'_> {
 
     /// Returns a note if the adapter's training has not seen most tokens of a text.
     fn unfamiliar(&self, text: &str) -> Result<Option<String>> {
-        let Some(adapter) = self.engine.adapter() else { return Ok(None) };
+        let adapter = self.engine.adapter().filter(|adapter| adapter.says_trained());
+        let Some(adapter) = adapter else { return Ok(None) };
         let share = adapter.untrained_share(&self.engine.vocabulary().encode(text)?);
         Ok(share.filter(|share| *share > UNFAMILIAR).map(|_| {
             "the adapter has seen few of this text's tokens, as of another language or script; compare with \

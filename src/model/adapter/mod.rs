@@ -131,12 +131,17 @@ impl Adapter {
         self.inner.base.as_deref()
     }
 
+    /// Returns true if it says which tokens its training has seen.
+    pub fn says_trained(&self) -> bool {
+        !self.inner.trained.is_empty()
+    }
+
     /// Returns the share of the tokens that its training has never seen, if it says which it has.
     pub fn untrained_share(&self, tokens: &[TokenId]) -> Option<f64> {
         let words = &self.inner.trained;
         let is_trained = |t: TokenId| words.get(t as usize / 32).is_some_and(|w| w >> (t % 32) & 1 == 1);
         let others = tokens.iter().filter(|t| !is_trained(**t)).count();
-        (!words.is_empty() && !tokens.is_empty()).then(|| others as f64 / tokens.len() as f64)
+        (self.says_trained() && !tokens.is_empty()).then(|| others as f64 / tokens.len() as f64)
     }
 
     /// Reads the matrices for each layer of a model.
