@@ -20,8 +20,7 @@ use crate::decode::{Engine, Mode, Request};
 use crate::error::{Error, ErrorKind, Place, Result};
 use crate::matcher::CompiledGrammar;
 #[cfg(feature = "hub")]
-use crate::model::hub::{FetchOptions, ModelName};
-use crate::model::named::{EXTRACT, NamedModel};
+use crate::model::hub::FetchOptions;
 use crate::model::{Device, KvPrecision, LoadOptions, Precision};
 use crate::sample::SamplingParams;
 use crate::vocab::TokenId;
@@ -133,17 +132,15 @@ impl LoadArgs {
             LoadOptions { device: self.device, kv: self.kv, ..LoadOptions::with_precision(self.precision) };
         let mut builder = Engine::builder().options(options).markers(markers);
         if let Some(model) = model {
-            builder = builder.model(self.at_revision(model)?);
+            builder = builder.model(model);
         }
-        // A name with a revision is no longer that of the model with its adapter.
-        let named = model.filter(|model| NamedModel::of_path(Path::new(model)).is_some());
-        if let Some(adapter) = adapter.or(named.map(|_| EXTRACT)) {
+        if let Some(adapter) = adapter {
             builder = builder.adapter(adapter);
         }
         #[cfg(feature = "hub")]
         {
-            builder =
-                builder.fetch_options(FetchOptions { offline: self.offline, ..FetchOptions::default() });
+            let (offline, revision) = (self.offline, self.revision.clone());
+            builder = builder.fetch_options(FetchOptions { offline, revision, ..FetchOptions::default() });
         }
         if let Some(file) = &self.chat_template {
             let template =
@@ -174,25 +171,6 @@ impl LoadArgs {
         let kv = if self.kv == KvPrecision::F16 { ", f16 cache" } else { "" };
         let device = self.device.as_ref().map_or_else(String::new, |device| format!(", device {device:?}"));
         format!("{weights}{kv}{device}")
-    }
-
-    /// Returns a model's name with the revision that an option sets.
-    #[cfg(feature = "hub")]
-    fn at_revision(&self, model: &str) -> Result<String> {
-        let Some(revision) = self.revision.as_deref().filter(|_| !Path::new(model).exists()) else {
-            return Ok(model.to_owned());
-        };
-        let name: ModelName = NamedModel::by_name(model).map_or(model, |named| named.base).parse()?;
-        if name.revision().is_some() {
-            let message = format!("--revision {revision} and the revision in {model}");
-            return Err(Error::new(ErrorKind::InvalidOption, message).hint("name one of them"));
-        }
-        name.at(revision).map(|name| name.to_string())
-    }
-
-    #[cfg(not(feature = "hub"))]
-    fn at_revision(&self, model: &str) -> Result<String> {
-        Ok(model.to_owned())
     }
 }
 

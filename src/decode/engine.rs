@@ -114,7 +114,7 @@ impl EngineBuilder {
         self
     }
 
-    /// Sets how models are fetched from the hub.
+    /// Sets how models are fetched from the hub. The revision is that of the target.
     #[cfg(feature = "hub")]
     pub fn fetch_options(mut self, options: FetchOptions) -> Self {
         self.fetch = options;
@@ -160,7 +160,7 @@ impl EngineBuilder {
     /// Returns an error if a file is missing or not a model, or if draft and target have different
     /// vocabularies.
     pub fn build(self) -> Result<Engine> {
-        let path = self.model.as_deref().map(|model| self.locate(model)).transpose()?;
+        let path = self.model.as_deref().map(|model| self.locate(model, true)).transpose()?;
         let ((target, vocab), draft) = match &path {
             Some(path) => (load(path, &self.options)?, None),
             None => embedded(&self.options, self.draft.is_none() && !self.no_draft)?,
@@ -170,7 +170,7 @@ impl EngineBuilder {
         let chat = path.as_ref().and_then(|path| template(path, &target, &vocab));
         let draft = match &self.draft {
             Some(path) if !self.no_draft => {
-                let path = self.locate(path)?;
+                let path = self.locate(path, false)?;
                 let (draft, draft_vocab) = load(&path, &self.options)?;
                 same_vocabulary(&vocab, &draft_vocab).map_err(|e| e.at(Place::File(path)))?;
                 Some(draft)
@@ -186,7 +186,8 @@ impl EngineBuilder {
     }
 
     /// Returns the path of a model, which is fetched if it is the name of one.
-    fn locate(&self, model: &Path) -> Result<PathBuf> {
+    #[cfg_attr(not(feature = "hub"), expect(unused_variables))]
+    fn locate(&self, model: &Path, is_target: bool) -> Result<PathBuf> {
         if model.exists() {
             return Ok(model.to_owned());
         }
@@ -198,7 +199,9 @@ impl EngineBuilder {
         if let Some(name) = named.map(|named| named.base).or(model.to_str())
             && ModelName::looks_like(name)
         {
-            let fetched = name.parse().and_then(|name| fetch(&name, &self.fetch));
+            let mut options = self.fetch.clone();
+            options.revision = options.revision.filter(|_| is_target);
+            let fetched = name.parse().and_then(|name| fetch(&name, &options));
             return fetched.map_err(|e| named.map_or(e.clone(), |named| named.missing_base(e)));
         }
         let missing = Error::new(ErrorKind::Io, "no such file or folder").at(Place::File(model.to_owned()));

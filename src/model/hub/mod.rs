@@ -29,6 +29,8 @@ use crate::error::{Error, ErrorKind, Result};
 /// Options for fetching a model.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FetchOptions {
+    /// The branch, tag or commit of a model whose name has none.
+    pub revision: Option<String>,
     /// Use only the cache. Also set by the environment variable `HF_HUB_OFFLINE`.
     pub offline: bool,
     /// The hub's address. Without it, the environment variable `HF_ENDPOINT` or the public hub.
@@ -50,7 +52,7 @@ pub struct FetchOptions {
 ///
 /// # Errors
 /// Returns an error if the hub cannot be reached or refuses, and the model is not in the cache.
-/// Also if the repository has no such file, or no weights that can be read.
+/// Also if the repository has no such file, or no weights that can be read, or two revisions are named.
 ///
 /// # Examples
 /// ```no_run
@@ -61,6 +63,14 @@ pub struct FetchOptions {
 /// # Ok::<(), ffwd::Error>(())
 /// ```
 pub fn fetch(model: &ModelName, options: &FetchOptions) -> Result<PathBuf> {
+    let model = &match (&options.revision, model.revision()) {
+        (None, _) => model.clone(),
+        (Some(revision), None) => model.clone().at(revision)?,
+        (Some(revision), Some(_)) => {
+            let message = format!("the revision {revision}, and the one in {model}");
+            return Err(Error::new(ErrorKind::InvalidOption, message).hint("name one of them"));
+        }
+    };
     let cache = HubCache::new(options.cache_dir.as_deref());
     let repo = cache.repo(model.repo());
     let revision = model.revision().unwrap_or(MAIN);
