@@ -99,20 +99,23 @@ pub(super) async fn respond(
     Ok(event_response(app, |sender| async move { task.run(first, &sender).await }))
 }
 
-/// Answers with the events that a task sends. The task is dropped when the client hangs up.
+/// Answers with the events that a task sends. The task says whether it could send all of them; it is
+/// dropped when the client hangs up.
 pub(super) fn event_response<F>(app: Arc<App>, task: impl FnOnce(Sender<Bytes>) -> F) -> Response<Body>
 where
-    F: Future<Output = ()> + Send + 'static,
+    F: Future<Output = bool> + Send + 'static,
 {
     let (sender, receiver) = channel(WAITING_EVENTS);
     let gone = sender.clone();
     let task = task(sender);
     tokio::spawn(async move {
-        tokio::select! {
-            () = gone.closed() => {
-                app.metrics.abandoned.fetch_add(1, Ordering::Relaxed);
-            }
-            () = task => {}
+        // The task may notice the hang-up first, by an event that it can not send.
+        let sent = tokio::select! {
+            () = gone.closed() => false,
+            sent = task => sent,
+        };
+        if !sent {
+            app.metrics.abandoned.fetch_add(1, Ordering::Relaxed);
         }
     });
     let mut response = Response::new(Body::new(EventBody(receiver)));
@@ -133,7 +136,7 @@ struct StreamTask<W> {
 }
 
 impl<W: EventWriter> StreamTask<W> {
-    async fn run(&mut self, first: Option<(usize, RunMessage)>, sender: &Sender<Bytes>) {
+    async fn run(&mut self, first: Option<(usize, RunMessage)>, sender: &Sender<Bytes>) -> bool {
         let mut events = Events::default();
         self.writer.begin(&mut events);
         let mut next: ApiResult<Option<(usize, RunMessage)>> = Ok(first);
@@ -152,12 +155,11 @@ impl<W: EventWriter> StreamTask<W> {
                 }
             }
             if !events.send(sender).await {
-                return;
+                return false;
             }
             next = self.running.next().await;
         }
-        // The client may be gone.
-        events.send(sender).await;
+        events.send(sender).await
     }
 
     fn message(&mut self, index: usize, message: RunMessage, events: &mut Events) {

@@ -1,7 +1,8 @@
 //! A small HTTP client, and servers to talk to.
 
-use std::io::{Read, Write};
+use std::io::{BufRead, Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::time::{Duration, Instant};
 
 use ffwd::Engine;
 use ffwd::serve::{BoundServer, ModelSource, ServeOptions, ServerHandle};
@@ -135,4 +136,22 @@ pub fn metric(address: SocketAddr, name: &str) -> u64 {
     let line =
         page.lines().find(|line| line.starts_with(name)).unwrap_or_else(|| panic!("no {name}: {page}"));
     line.rsplit(' ').next().unwrap().parse().unwrap()
+}
+
+/// Waits for what must come at some time. Its absence is a failure, not a test without an end.
+pub fn wait_until(mut holds: impl FnMut() -> bool) {
+    let begin = Instant::now();
+    while !holds() {
+        assert!(begin.elapsed() < Duration::from_secs(120), "it does not come");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// Reads lines up to one that contains a text.
+pub fn read_until(reader: &mut impl BufRead, text: &str) {
+    let mut line = String::new();
+    while !line.contains(text) {
+        line.clear();
+        assert_ne!(reader.read_line(&mut line).unwrap(), 0, "the answer ends without {text}");
+    }
 }

@@ -1,12 +1,11 @@
 //! The playground: its page, and the endpoints of the tab "Generate".
 
-use std::io::{BufRead, BufReader};
+use std::io::BufReader;
 use std::net::SocketAddr;
-use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::client::{get, metric, post, receive, send, server};
+use crate::client::{get, metric, post, read_until, receive, send, server, wait_until};
 
 const SCHEMA: &str = r#"{"type": "object", "properties": {"vendor": {"type": "string"},
     "total": {"type": "number"}, "currency": {"enum": ["EUR", "USD"]}},
@@ -227,19 +226,13 @@ fn a_client_that_leaves_ends_its_generation() {
         "ffwd": {"mode": "off"}});
     let stream = send(server.address(), "POST", "/playground/api/generate", "", &body(&more).to_string());
     let mut reader = BufReader::new(stream);
-    let mut line = String::new();
-    while !line.contains("\"forward\"") {
-        line.clear();
-        reader.read_line(&mut line).unwrap();
-    }
+    read_until(&mut reader, "\"forward\"");
     drop(reader);
     let value = |name: &str| metric(server.address(), name);
     // The request is counted after its batch has ended.
-    while value("ffwd_batch_ended_total") == 0
-        || value("ffwd_outputs_total") + value("ffwd_abandoned_total") == 0
-    {
-        std::thread::sleep(Duration::from_millis(2));
-    }
+    wait_until(|| {
+        value("ffwd_batch_ended_total") > 0 && value("ffwd_outputs_total") + value("ffwd_abandoned_total") > 0
+    });
     assert!(value("ffwd_forwards_total") < 1800);
     assert_eq!((value("ffwd_outputs_total"), value("ffwd_abandoned_total")), (0, 1));
 }

@@ -1,12 +1,12 @@
 //! A client that hangs up, and a server that ends while it answers.
 
-use std::io::{BufRead, BufReader};
+use std::io::BufReader;
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use serde_json::json;
 
-use crate::client::{chat_body, metric, receive, send, server};
+use crate::client::{chat_body, metric, read_until, receive, send, server, wait_until};
 
 /// Tokens of all answers of [`long`]; without a constraint each takes a forward of its batch.
 const TOKENS: usize = 1_500;
@@ -19,9 +19,9 @@ fn long(stream: bool) -> String {
 
 /// Waits until nothing runs; fails if all forwards of a whole answer have run.
 fn is_cancelled(address: SocketAddr) {
-    while metric(address, "ffwd_batch_running") > 0 || metric(address, "ffwd_batch_ended_total") == 0 {
-        std::thread::sleep(Duration::from_millis(2));
-    }
+    wait_until(|| {
+        metric(address, "ffwd_batch_running") == 0 && metric(address, "ffwd_batch_ended_total") > 0
+    });
     let forwards = metric(address, "ffwd_forwards_total");
     // A batch has 16 of them.
     assert!((forwards as usize) < TOKENS * CHOICES / 16, "{forwards} forwards");
@@ -32,18 +32,12 @@ fn a_stream_without_a_reader_is_cancelled() {
     let server = server(|_| {});
     let stream = send(server.address(), "POST", "/v1/chat/completions", "", &long(true));
     let mut reader = BufReader::new(stream);
-    let mut line = String::new();
-    while !line.starts_with("data: ") {
-        line.clear();
-        reader.read_line(&mut line).unwrap();
-    }
+    read_until(&mut reader, "data: ");
     drop(reader);
     is_cancelled(server.address());
     // The request is counted after its batch has ended.
     let value = |name: &str| metric(server.address(), name);
-    while value("ffwd_outputs_total") + value("ffwd_abandoned_total") == 0 {
-        std::thread::sleep(Duration::from_millis(2));
-    }
+    wait_until(|| value("ffwd_outputs_total") + value("ffwd_abandoned_total") > 0);
     assert_eq!(value("ffwd_abandoned_total"), 1);
 }
 
@@ -51,9 +45,7 @@ fn a_stream_without_a_reader_is_cancelled() {
 fn an_answer_without_a_reader_is_cancelled() {
     let server = server(|_| {});
     let stream = send(server.address(), "POST", "/v1/chat/completions", "", &long(false));
-    while metric(server.address(), "ffwd_batch_running") == 0 {
-        std::thread::sleep(Duration::from_millis(2));
-    }
+    wait_until(|| metric(server.address(), "ffwd_batch_running") > 0);
     drop(stream);
     is_cancelled(server.address());
     assert_eq!(metric(server.address(), "ffwd_outputs_total"), 0);
@@ -92,9 +84,7 @@ fn what_was_accepted_is_answered_before_the_end() {
 fn what_does_not_end_in_time_is_cancelled() {
     let server = server(|options| options.grace = Duration::from_millis(50));
     let stream = send(server.address(), "POST", "/v1/chat/completions", "", &long(false));
-    while metric(server.address(), "ffwd_batch_running") == 0 {
-        std::thread::sleep(Duration::from_millis(2));
-    }
+    wait_until(|| metric(server.address(), "ffwd_batch_running") > 0);
     server.stop();
     assert!(receive(stream).is_none_or(|answer| answer.status == 503));
 }

@@ -52,7 +52,7 @@ struct TracedAnswer {
 }
 
 impl TracedAnswer {
-    async fn run(mut self, first: Option<(usize, RunMessage)>, sender: Sender<Bytes>) {
+    async fn run(mut self, first: Option<(usize, RunMessage)>, sender: Sender<Bytes>) -> bool {
         let mut events = Events::default();
         let ReadyRequest { prompt, warnings, compile_seconds, .. } = &self.prepared;
         events.data(&json!({"event": "start", "prompt": prompt.to_text(), "warnings": warnings,
@@ -76,12 +76,11 @@ impl TracedAnswer {
                 }
             }
             if !events.send(&sender).await {
-                return;
+                return false;
             }
             next = self.running.next().await;
         }
-        // The client may be gone.
-        events.send(&sender).await;
+        events.send(&sender).await
     }
 }
 
