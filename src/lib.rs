@@ -41,29 +41,16 @@
 //! Without features the crate is the constraint engine alone and has no candle in its dependencies.
 //! The modules depend on each other in one direction; `docs/architecture.md` describes them.
 
-#[cfg(feature = "model")]
-pub mod chat;
 #[cfg(feature = "cli")]
 pub mod cli;
-#[cfg(feature = "model")]
-pub mod decode;
-#[cfg(feature = "model")]
-pub mod draft;
-#[cfg(feature = "model")]
-mod exp;
-#[cfg(feature = "model")]
-pub mod extract;
-#[cfg(feature = "model")]
-pub mod model;
-#[cfg(feature = "model")]
-pub mod sample;
-#[cfg(feature = "serve")]
-pub mod serve;
 
 #[cfg(feature = "model")]
-pub use chat::{ChatOptions, ChatTemplate, Message};
-#[cfg(feature = "model")]
-pub use decode::{Engine, Finish, Mode, Output, Prompt, Request, Scheduler, SchedulerOptions, Stats};
+pub use ffwd_runtime::{
+    ChatOptions, ChatTemplate, Engine, Finish, Message, Mode, Output, Prompt, Request, Scheduler,
+    SchedulerOptions, Stats, chat, decode, draft, extract, model, sample,
+};
+#[cfg(feature = "serve")]
+pub use ffwd_serve as serve;
 
 pub use ffwd_engine::{
     Bitmask, CompiledGrammar, Compiler, Constraint, ConstraintBuilder, Error, ErrorKind, ForcedPrefix,

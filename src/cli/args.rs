@@ -103,7 +103,11 @@ impl ModelArgs {
     pub(super) fn name(&self) -> Option<&str> {
         self.model.as_deref()
     }
+}
 
+/// What a report says about the models.
+#[cfg(feature = "bench")]
+impl ModelArgs {
     /// Returns the adapter, as it was named.
     pub(super) fn adapter(&self) -> Option<&str> {
         self.adapter.as_deref()
@@ -116,7 +120,16 @@ impl ModelArgs {
 
     /// Returns the formats of weights, keys and values in words, with the device if one is named.
     pub(super) fn precision(&self) -> String {
-        self.load.precision()
+        let load = &self.load;
+        let weights = match load.precision {
+            Precision::F32 => "f32",
+            Precision::Q8_0 => "q8_0",
+            Precision::Q4K => "q4_k",
+            Precision::AsStored => "stored",
+        };
+        let kv = if load.kv == KvPrecision::F16 { ", f16 cache" } else { "" };
+        let device = load.device.as_ref().map_or_else(String::new, |device| format!(", device {device:?}"));
+        format!("{weights}{kv}{device}")
     }
 }
 
@@ -159,18 +172,6 @@ impl LoadArgs {
     #[cfg(feature = "serve")]
     pub(super) fn names_files(&self) -> bool {
         self.chat_template.is_some() || self.draft_model.as_deref().is_some_and(|draft| draft != "none")
-    }
-
-    fn precision(&self) -> String {
-        let weights = match self.precision {
-            Precision::F32 => "f32",
-            Precision::Q8_0 => "q8_0",
-            Precision::Q4K => "q4_k",
-            Precision::AsStored => "stored",
-        };
-        let kv = if self.kv == KvPrecision::F16 { ", f16 cache" } else { "" };
-        let device = self.device.as_ref().map_or_else(String::new, |device| format!(", device {device:?}"));
-        format!("{weights}{kv}{device}")
     }
 }
 

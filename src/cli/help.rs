@@ -54,8 +54,11 @@ pub(super) fn examples(list: &[(&str, &str)]) -> StyledStr {
     text.into()
 }
 
-/// A section with one line for each name.
+/// A section with one line for each name; nothing without names.
 pub(super) fn table(name: &str, rows: &[(&str, &str)]) -> StyledStr {
+    if rows.is_empty() {
+        return StyledStr::new();
+    }
     let literal = STYLES.get_literal();
     let width = rows.iter().map(|row| row.0.len()).max().unwrap_or_default();
     let mut text = title(name);
@@ -72,7 +75,8 @@ pub(super) fn note(name: &str, lines: &[&str]) -> StyledStr {
 
 /// Sections with an empty line between them.
 pub(super) fn sections(list: &[StyledStr]) -> StyledStr {
-    list.iter().map(|section| section.ansi().to_string()).collect::<Vec<_>>().join("\n\n").into()
+    let texts = list.iter().map(|section| section.ansi().to_string()).filter(|text| !text.is_empty());
+    texts.collect::<Vec<_>>().join("\n\n").into()
 }
 
 fn title(name: &str) -> String {

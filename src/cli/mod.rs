@@ -6,15 +6,20 @@
 //! they share, and `help` the styles of the help texts.
 
 mod args;
+#[cfg(feature = "bench")]
 mod bench;
 mod classify;
+#[cfg(feature = "shell")]
 mod completions;
 mod explain;
 mod extract;
+#[cfg_attr(not(feature = "bench"), expect(dead_code))]
+mod forward_costs;
 mod generate;
 mod help;
 mod inspect;
 mod labels;
+#[cfg(feature = "shell")]
 mod man;
 mod models;
 mod multi_output;
@@ -22,13 +27,19 @@ mod output;
 mod schema_refs;
 #[cfg(feature = "serve")]
 mod serve;
+#[cfg_attr(not(feature = "bench"), expect(dead_code))]
+mod spread;
+#[cfg_attr(not(feature = "bench"), expect(dead_code))]
+mod table;
 mod tools;
 mod value_args;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::{CommandFactory, Parser, Subcommand};
+#[cfg(feature = "shell")]
+use clap::CommandFactory;
+use clap::{Parser, Subcommand};
 use tracing_subscriber::EnvFilter;
 
 use crate::error::{Error, ErrorKind};
@@ -55,6 +66,7 @@ const EXAMPLES: [(&str, &str); 4] = [
     styles = help::STYLES,
     after_help = help::examples(&EXAMPLES),
     after_long_help = help::sections(&[
+        help::table(&format!("Not in this build ({FULL_BUILD} has them)"), NOT_BUILT),
         help::examples(&EXAMPLES),
         help::table("Environment variables", help::ENVIRONMENT),
         help::table("Exit codes", help::EXIT_CODES),
@@ -73,14 +85,41 @@ enum Command {
     Classify(Box<classify::Args>),
     Inspect(Box<inspect::Args>),
     Explain(Box<explain::Args>),
+    #[cfg(feature = "bench")]
     Bench(Box<bench::Args>),
     #[cfg(feature = "serve")]
     Serve(Box<serve::Args>),
     #[cfg(feature = "serve")]
     Playground(Box<serve::PlaygroundArgs>),
     Models(models::Args),
+    #[cfg(feature = "shell")]
     Completions(completions::Args),
+    #[cfg(feature = "shell")]
     Man(man::Args),
+}
+
+/// The commands that are not in this build, with what they do.
+const NOT_BUILT: &[(&str, &str)] = &[
+    #[cfg(not(feature = "bench"))]
+    ("bench", "Measure decoding and masks on this machine"),
+    #[cfg(not(feature = "serve"))]
+    ("serve", "Serve models over HTTP to clients of OpenAI's API"),
+    #[cfg(not(feature = "serve"))]
+    ("playground", "Open a page that shows each token and why it was legal"),
+    #[cfg(not(feature = "shell"))]
+    ("completions", "Write the completions of a shell"),
+    #[cfg(not(feature = "shell"))]
+    ("man", "Write the manual pages"),
+];
+
+/// The line that builds all commands, in the folder of the source.
+const FULL_BUILD: &str = "cargo install --path . --features full";
+
+/// Returns an error if the arguments name a command that is not in this build.
+fn not_built(args: &[OsString]) -> Option<Error> {
+    let (name, _) = NOT_BUILT.iter().find(|(name, _)| args.get(1).is_some_and(|arg| arg == name))?;
+    let error = Error::new(ErrorKind::Unsupported, format!("this build has no `ffwd {name}`"));
+    Some(error.hint(format!("`{FULL_BUILD}` builds every command")))
 }
 
 /// Runs the program.
@@ -95,19 +134,27 @@ pub fn main() -> ExitCode {
     }
     let filter = EnvFilter::try_from_env("FFWD_LOG").unwrap_or_else(|_| EnvFilter::new("warn"));
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
-    let result = match parse().command {
+    let args: Vec<OsString> = std::env::args_os().collect();
+    if let Some(error) = not_built(&args) {
+        eprintln!("error: {error}");
+        return exit_code(&error);
+    }
+    let result = match parse(&args).command {
         Command::Extract(args) => extract::run(&args),
         Command::Generate(args) => generate::run(&args),
         Command::Classify(args) => classify::run(&args),
         Command::Inspect(args) => inspect::run(&args),
         Command::Explain(args) => explain::run(&args),
+        #[cfg(feature = "bench")]
         Command::Bench(args) => bench::run(&args),
         #[cfg(feature = "serve")]
         Command::Serve(args) => serve::run(&args),
         #[cfg(feature = "serve")]
         Command::Playground(args) => serve::run_playground(&args),
         Command::Models(args) => models::run(&args),
+        #[cfg(feature = "shell")]
         Command::Completions(args) => completions::run(&args, Cli::command()),
+        #[cfg(feature = "shell")]
         Command::Man(args) => man::run(&args, Cli::command()),
     };
     match result {
@@ -121,10 +168,9 @@ pub fn main() -> ExitCode {
 
 /// Parses the arguments. A text that begins with a hyphen and that no option can be is a positional
 /// argument, as after `--`.
-fn parse() -> Cli {
-    let args: Vec<OsString> = std::env::args_os().collect();
-    let parsed = Cli::try_parse_from(&args).or_else(|error| match error.kind() {
-        clap::error::ErrorKind::UnknownArgument => with_text_last(&args).ok_or(error),
+fn parse(args: &[OsString]) -> Cli {
+    let parsed = Cli::try_parse_from(args).or_else(|error| match error.kind() {
+        clap::error::ErrorKind::UnknownArgument => with_text_last(args).ok_or(error),
         _ => Err(error),
     });
     parsed.unwrap_or_else(|error| error.exit())

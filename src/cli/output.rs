@@ -23,6 +23,7 @@ pub(super) fn print_text(text: &str) -> Result<()> {
 }
 
 /// Writes bytes to standard output.
+#[cfg(feature = "shell")]
 pub(super) fn print_bytes(bytes: &[u8]) -> Result<()> {
     print_parts(&[bytes])
 }

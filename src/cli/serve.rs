@@ -9,7 +9,6 @@ use std::time::Duration;
 use super::args::LoadArgs;
 use super::help;
 use crate::constraint::tools::ToolStyle;
-use crate::decode::SchedulerOptions;
 use crate::error::{Error, ErrorKind, Result};
 use crate::sample::SamplingParams;
 use crate::serve::{BoundServer, ModelSource, ServeOptions};
@@ -211,26 +210,22 @@ fn options(args: &Args) -> Result<ServeOptions> {
     let limits = &args.limits;
     let sampling = SamplingParams { temperature: args.temperature, ..SamplingParams::default() };
     crate::sample::Sampler::new(sampling.clone())?;
-    Ok(ServeOptions {
-        address: SocketAddr::new(args.host, args.port),
-        api_key: args.access.api_key.clone().or_else(key),
-        allowed_hosts: args.access.allow_host.clone(),
-        cors_origins: args.access.cors_origin.clone(),
-        scheduler: SchedulerOptions {
-            batch: limits.batch,
-            queue: limits.queue,
-            cache_bytes: limits.cache_mib.saturating_mul(1 << 20),
-            prefix_bytes: limits.prefix_mib.saturating_mul(1 << 20),
-            ..SchedulerOptions::default()
-        },
-        sampling,
-        max_body: limits.max_body_kib.saturating_mul(1 << 10),
-        max_constraint: limits.max_constraint_kib.saturating_mul(1 << 10),
-        max_connections: limits.max_connections.clamp(1, 1 << 20),
-        timeout: Duration::from_secs(limits.timeout.min(1 << 31)),
-        grace: Duration::from_secs(limits.grace.min(1 << 31)),
-        ..ServeOptions::default()
-    })
+    let mut options = ServeOptions::default();
+    options.address = SocketAddr::new(args.host, args.port);
+    options.api_key = args.access.api_key.clone().or_else(key);
+    options.allowed_hosts.clone_from(&args.access.allow_host);
+    options.cors_origins.clone_from(&args.access.cors_origin);
+    options.scheduler.batch = limits.batch;
+    options.scheduler.queue = limits.queue;
+    options.scheduler.cache_bytes = limits.cache_mib.saturating_mul(1 << 20);
+    options.scheduler.prefix_bytes = limits.prefix_mib.saturating_mul(1 << 20);
+    options.sampling = sampling;
+    options.max_body = limits.max_body_kib.saturating_mul(1 << 10);
+    options.max_constraint = limits.max_constraint_kib.saturating_mul(1 << 10);
+    options.max_connections = limits.max_connections.clamp(1, 1 << 20);
+    options.timeout = Duration::from_secs(limits.timeout.min(1 << 31));
+    options.grace = Duration::from_secs(limits.grace.min(1 << 31));
+    Ok(options)
 }
 
 /// Returns the models with their names.

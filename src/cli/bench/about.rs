@@ -60,7 +60,7 @@ impl About {
             cores: std::thread::available_parallelism().map_or(1, usize::from),
             system: format!("{} {}", std::env::consts::OS, std::env::consts::ARCH),
             load: load(),
-            threads: candle_core::utils::get_num_threads(),
+            threads: crate::model::threads(),
             ..About::default()
         }
     }

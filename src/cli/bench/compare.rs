@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::super::args::read_text;
 use super::decode_report::{ArmResult, DecodeReport};
-use super::table::{Grid, ms, short};
+use crate::cli::table::{Grid, ms, short};
 use crate::error::{Error, ErrorKind, Place, Result};
 
 /// The verdict on a difference.

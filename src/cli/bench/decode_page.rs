@@ -6,10 +6,11 @@ use super::about::About;
 use super::arms::Arm;
 use super::decode_report::{ArmResult, DecodeReport, ScenarioResult};
 use super::outputs::BenchReport;
-use super::page::{self, escaped};
+use super::page;
+use crate::cli::table::escaped;
 use super::plot::{self, Mark};
-use super::spread::Spread;
-use super::table::Grid;
+use crate::cli::spread::Spread;
+use crate::cli::table::Grid;
 use crate::error::Result;
 
 impl BenchReport for DecodeReport {

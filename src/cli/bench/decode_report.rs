@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 use super::super::explain::Estimate;
 use super::about::About;
 use super::arms::Arm;
-use super::spread::Spread;
-use super::table::{Grid, ms, short};
+use crate::cli::spread::Spread;
+use crate::cli::table::{Grid, ms, short};
 use crate::decode::BySource;
 
 /// All results of a run.

@@ -14,9 +14,10 @@ use super::about::About;
 use super::fraction_plot;
 use super::fraction_report::FractionReport;
 use super::outputs::BenchReport;
-use super::page::{self, escaped};
+use super::page;
+use crate::cli::table::escaped;
 use super::plot::{NARROW, WIDE};
-use super::table::Grid;
+use crate::cli::table::Grid;
 use crate::error::Result;
 
 const SCRIPT: &str = include_str!("fraction.js");

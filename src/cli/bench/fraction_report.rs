@@ -4,10 +4,10 @@ use serde::Serialize;
 
 use super::about::About;
 use super::arms::Arm;
-use super::forward_costs::ForwardCosts;
+use crate::cli::forward_costs::ForwardCosts;
 use super::layout::Layout;
-use super::spread::Spread;
-use super::table::{Grid, short};
+use crate::cli::spread::Spread;
+use crate::cli::table::{Grid, short};
 
 /// All results of a run.
 #[derive(Debug, Clone, Serialize)]

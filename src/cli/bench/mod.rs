@@ -1,8 +1,7 @@
 //! `ffwd bench`: measurements of decoding and masks on this machine, with one's own model and schemas.
 //!
 //! There is one file for each measurement. `rounds` runs arms in turn, `engines` walk along the texts
-//! of a `corpus`, `spread` has medians and their noise, `outputs`, `table`, `plot` and `page` show
-//! results.
+//! of a `corpus`, `outputs`, `plot` and `page` show results.
 
 mod about;
 mod arms;
@@ -12,7 +11,6 @@ mod decode;
 mod decode_page;
 mod decode_report;
 mod engines;
-mod forward_costs;
 mod fraction;
 mod fraction_page;
 mod fraction_plot;
@@ -28,8 +26,6 @@ mod percentiles;
 mod plot;
 mod rounds;
 mod scenario;
-mod spread;
-mod table;
 
 use std::process::ExitCode;
 
@@ -37,9 +33,6 @@ use clap::Subcommand;
 
 use super::help;
 use crate::error::Result;
-pub(super) use forward_costs::ForwardCosts;
-pub(super) use spread::Spread;
-pub(super) use table::Grid;
 
 const EXAMPLES: [(&str, &str); 5] = [
     ("Measure decoding, and write a page with plots", "ffwd bench decode --html decode.html"),

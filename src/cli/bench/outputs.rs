@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::super::output;
 use super::about::About;
 use super::rounds::INTERRUPTED;
-use super::table::Grid;
+use crate::cli::table::Grid;
 use crate::error::{Error, ErrorKind, Place, Result};
 
 /// The results of a benchmark.

@@ -3,23 +3,9 @@
 use plotters::style::RGBColor;
 
 use super::about::About;
+use crate::cli::table::escaped;
 
 const STYLE: &str = include_str!("page.css");
-
-/// Returns a text with the characters escaped that HTML reads.
-pub(super) fn escaped(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            c => out.push(c),
-        }
-    }
-    out
-}
 
 /// Returns a page with a title, the circumstances of the run, and a body.
 pub(super) fn page(title: &str, about: &About, body: &str) -> String {

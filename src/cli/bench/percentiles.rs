@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::page;
 use super::plot::{GRID, INK, WIDE, figure, svg, text};
-use super::table::short;
+use crate::cli::table::short;
 use crate::error::Result;
 
 /// Colors of the engines.
@@ -69,7 +69,7 @@ pub(super) fn distribution(axis: &str, engines: &[(&str, &Percentiles)]) -> Resu
     let curves: Vec<_> = curves.filter(|(curve, _)| !curve.is_empty()).collect();
     let heading = format!(
         "<h2>{}</h2>\n<p>The share of the calls that take at most so long.</p>\n",
-        page::escaped(axis)
+        crate::cli::table::escaped(axis)
     );
     Ok(heading + &page::legend(legend) + &figure(axis, |width| drawn(width, axis, &curves))?)
 }

@@ -6,7 +6,7 @@
 use plotters::coord::Shift;
 use plotters::prelude::*;
 
-use super::spread::Spread;
+use crate::cli::spread::Spread;
 use crate::error::{Error, ErrorKind, Result};
 
 /// The color of texts and axes, and that of the grid. A stylesheet names them.
@@ -44,7 +44,7 @@ pub(super) fn text(error: impl std::fmt::Display) -> String {
 
 /// Returns the two sizes of a plot as a part of a page.
 pub(super) fn figure(label: &str, plot: impl Fn(u32) -> Result<String>) -> Result<String> {
-    let label = super::page::escaped(label);
+    let label = crate::cli::table::escaped(label);
     let sized = |class: &str, width| {
         let svg = plot(width)?.replacen("<svg ", &format!("<svg role=\"img\" aria-label=\"{label}\" "), 1);
         Ok::<_, Error>(format!("<div class=\"plot {class}\">{svg}</div>\n"))

@@ -11,7 +11,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::super::bench::{ForwardCosts, Spread};
+use super::super::forward_costs::ForwardCosts;
+use super::super::spread::Spread;
 use super::walk::{ConstraintWalk, TokenKind, Walker};
 use crate::error::Result;
 use crate::matcher::CompiledGrammar;

@@ -11,7 +11,8 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::args::{JsonArgs, ModelArgs, read_text};
-use super::bench::{ForwardCosts, Grid};
+use super::forward_costs::ForwardCosts;
+use super::table::Grid;
 use super::schema_refs::ReferenceArgs;
 use super::{help, output};
 use crate::constraint::{Constraint, Policy};

@@ -9,8 +9,8 @@ use super::super::engines::TextWalk;
 use super::super::outputs::BenchReport;
 use super::super::page;
 use super::super::percentiles::{Percentiles, distribution};
-use super::super::spread::Spread;
-use super::super::table::{Grid, short};
+use crate::cli::spread::Spread;
+use crate::cli::table::{Grid, short};
 use super::passes::Rotation;
 use crate::error::Result;
 

@@ -9,7 +9,7 @@ use super::super::engines::TextWalk;
 use super::super::outputs::BenchReport;
 use super::super::page;
 use super::super::percentiles::{Percentiles, distribution};
-use super::super::table::Grid;
+use crate::cli::table::Grid;
 use crate::error::Result;
 
 /// What an engine did with one schema.

@@ -1,0 +1,170 @@
+//! Fields that describe a constraint: those of OpenAI, vLLM (with its legacy `guided_*`), llama.cpp
+//! and SGLang. At most one of them may occur.
+
+use serde_json::value::RawValue;
+
+use super::api_error::{ApiError, ApiResult};
+use super::fields::Fields;
+use super::request::{FormatKind, FormatRequest};
+use ffwd_runtime::constraint::Whitespace;
+
+/// Longest whitespace between two tokens of JSON for clients that ask for free whitespace.
+const FREE_WHITESPACE: u8 = 32;
+
+/// Reads all fields of a body but `response_format`; the result is the only constraint of them.
+pub(super) fn read_format(
+    fields: &mut Fields,
+    first: Option<FormatRequest>,
+) -> ApiResult<Option<FormatRequest>> {
+    let mut found: Vec<FormatRequest> = first.into_iter().collect();
+    if let Some(outputs) = fields.object("structured_outputs")? {
+        found.extend(structured_outputs(outputs)?);
+    }
+    found.extend(guided(fields)?);
+    for name in ["grammar", "ebnf"] {
+        let grammar = fields.text(name)?.filter(|text| !text.is_empty());
+        found.extend(grammar.map(|text| plain(FormatKind::Grammar(text), name)));
+    }
+    found.extend(fields.text("regex")?.map(|text| plain(FormatKind::Regex(text), "regex")));
+    if let Some(value) = fields.raw("json_schema") {
+        found.push(plain(FormatKind::JsonSchema(text_or_json(value)), "json_schema"));
+    }
+    match (found.len(), found.get(1)) {
+        (_, Some(second)) => {
+            let message = format!("`{}` and `{}` both constrain the output", found[0].param, second.param);
+            Err(ApiError::field(second.param.clone(), message).hint("leave one of them out"))
+        }
+        _ => Ok(found.pop()),
+    }
+}
+
+/// Reads a `response_format`. The Responses API has its schema in the object itself.
+pub(super) fn read_response_format(mut format: Fields, flat: bool) -> ApiResult<Option<FormatRequest>> {
+    let kind_path = format.path_of("type");
+    let kind = format.needed_text("type")?;
+    let request = match kind.as_str() {
+        "text" => None,
+        "json_object" => {
+            // The form of llama.cpp.
+            let param = format.path_of("schema");
+            Some(match format.raw("schema") {
+                Some(schema) => plain(FormatKind::JsonSchema(text_or_json(schema)), param),
+                None => plain(FormatKind::JsonObject, kind_path),
+            })
+        }
+        "json_schema" if flat => Some(json_schema(&mut format)?),
+        "json_schema" => {
+            let path = format.path_of("json_schema");
+            let mut inner = format.object("json_schema")?.ok_or_else(|| ApiError::missing(&path))?;
+            let request = json_schema(&mut inner)?;
+            inner.finish()?;
+            Some(request)
+        }
+        "structural_tag" => return structural_tag(format).map(Some),
+        "regex" | "grammar" => {
+            let name = if kind == "regex" { "pattern" } else { "grammar" };
+            let param = format.path_of(name);
+            let text = format.needed_text(name)?;
+            let kind = if kind == "regex" { FormatKind::Regex(text) } else { FormatKind::Grammar(text) };
+            Some(plain(kind, param))
+        }
+        _ => {
+            let known = "text, json_object, json_schema, structural_tag, regex and grammar";
+            return Err(ApiError::unknown(&kind_path, &kind, known));
+        }
+    };
+    format.finish()?;
+    Ok(request)
+}
+
+fn json_schema(fields: &mut Fields) -> ApiResult<FormatRequest> {
+    fields.text("name")?;
+    fields.text("description")?;
+    let closed = fields.flag("strict")?.unwrap_or(false);
+    let param = fields.path_of("schema");
+    let schema = fields.needed("schema")?;
+    let kind = FormatKind::JsonSchema(schema.get().to_owned());
+    Ok(FormatRequest { closed, ..plain(kind, param) })
+}
+
+/// Reads a structural tag: the whole object is one.
+fn structural_tag(mut format: Fields) -> ApiResult<FormatRequest> {
+    let param = format.path_of("format");
+    let mut members = vec!["\"type\":\"structural_tag\"".to_owned()];
+    // The engine refuses the members that it does not know.
+    for (name, value) in format.rest() {
+        members.push(format!("{}:{}", serde_json::Value::from(name), value.get()));
+    }
+    Ok(plain(FormatKind::StructuralTag(format!("{{{}}}", members.join(","))), param))
+}
+
+/// Reads the object `structured_outputs` of vLLM.
+fn structured_outputs(mut outputs: Fields) -> ApiResult<Vec<FormatRequest>> {
+    let mut found = Vec::new();
+    let path = |outputs: &Fields, name: &str| outputs.path_of(name);
+    if let Some(value) = outputs.raw("json") {
+        found.push(plain(FormatKind::JsonSchema(text_or_json(value)), path(&outputs, "json")));
+    }
+    if let Some(text) = outputs.text("regex")? {
+        found.push(plain(FormatKind::Regex(text), path(&outputs, "regex")));
+    }
+    let choice = outputs.texts("choice")?;
+    if !choice.is_empty() {
+        found.push(plain(FormatKind::Choice(choice), path(&outputs, "choice")));
+    }
+    if let Some(text) = outputs.text("grammar")? {
+        found.push(plain(FormatKind::Grammar(text), path(&outputs, "grammar")));
+    }
+    if outputs.flag("json_object")? == Some(true) {
+        found.push(plain(FormatKind::JsonObject, path(&outputs, "json_object")));
+    }
+    if let Some(value) = outputs.raw("structural_tag") {
+        found.push(plain(FormatKind::StructuralTag(text_or_json(value)), path(&outputs, "structural_tag")));
+    }
+    let whitespace = match outputs.flag("disable_any_whitespace")? {
+        None => None,
+        Some(true) => Some(Whitespace::Compact),
+        Some(false) => Some(Whitespace::Flexible { max: FREE_WHITESPACE }),
+    };
+    let closed = outputs.flag("disable_additional_properties")?.unwrap_or(false);
+    outputs.refuse("whitespace_pattern", &[], "use `disable_any_whitespace`")?;
+    outputs.refuse("disable_fallback", &["true", "false"], "there is one engine of constraints")?;
+    outputs.finish()?;
+    for format in &mut found {
+        (format.whitespace, format.closed) = (whitespace, closed);
+    }
+    Ok(found)
+}
+
+/// Reads the legacy fields `guided_*` of vLLM.
+fn guided(fields: &mut Fields) -> ApiResult<Vec<FormatRequest>> {
+    let mut found = Vec::new();
+    if let Some(value) = fields.raw("guided_json") {
+        found.push(plain(FormatKind::JsonSchema(text_or_json(value)), "guided_json"));
+    }
+    found.extend(fields.text("guided_regex")?.map(|text| plain(FormatKind::Regex(text), "guided_regex")));
+    let choice = fields.texts("guided_choice")?;
+    if !choice.is_empty() {
+        found.push(plain(FormatKind::Choice(choice), "guided_choice"));
+    }
+    found.extend(
+        fields.text("guided_grammar")?.map(|text| plain(FormatKind::Grammar(text), "guided_grammar")),
+    );
+    if fields.flag("guided_json_object")? == Some(true) {
+        found.push(plain(FormatKind::JsonObject, "guided_json_object"));
+    }
+    if let Some(value) = fields.raw("structural_tag") {
+        found.push(plain(FormatKind::StructuralTag(text_or_json(value)), "structural_tag"));
+    }
+    fields.refuse("guided_whitespace_pattern", &[], "use `structured_outputs.disable_any_whitespace`")?;
+    Ok(found)
+}
+
+fn plain(kind: FormatKind, param: impl Into<String>) -> FormatRequest {
+    FormatRequest { kind, param: param.into(), whitespace: None, closed: false }
+}
+
+/// Returns the content of a string, which is JSON itself, or the text of another value.
+fn text_or_json(value: &RawValue) -> String {
+    serde_json::from_str::<String>(value.get()).unwrap_or_else(|_| value.get().to_owned())
+}

@@ -1,0 +1,135 @@
+//! A served model: its engine and scheduler, loaded when it is first asked for.
+
+use std::sync::Arc;
+
+use axum::http::StatusCode;
+use tokio::sync::OnceCell;
+
+use super::api_error::{ApiError, ApiResult};
+use super::grammars::GrammarCache;
+use super::reply::THINK;
+use super::shown_state::ShownState;
+use ffwd_runtime::constraint::Policy;
+use ffwd_runtime::constraint::tools::{ToolChoice, ToolStyle, Tools};
+use ffwd_runtime::decode::{Engine, Scheduler, SchedulerOptions};
+use ffwd_runtime::error::Result;
+use ffwd_runtime::vocab::Vocabulary;
+
+/// Loads an engine for outputs that contain these markers.
+pub type LoadEngine = Box<dyn Fn(Vec<String>) -> Result<Engine> + Send + Sync>;
+
+/// A model that a server offers.
+pub struct ModelSource {
+    /// The name by which clients ask for it.
+    pub name: String,
+    /// Loads it.
+    pub load: LoadEngine,
+    /// The style of its tool calls; `None` takes the style that its special tokens suggest.
+    pub tool_style: Option<ToolStyle>,
+}
+
+/// A model, loaded or not.
+pub(super) struct ServedModel {
+    pub source: Arc<ModelSource>,
+    options: SchedulerOptions,
+    loaded: OnceCell<Arc<LoadedModel>>,
+}
+
+/// A model that runs.
+pub(super) struct LoadedModel {
+    pub name: String,
+    pub engine: Arc<Engine>,
+    pub scheduler: Scheduler,
+    pub style: ToolStyle,
+    pub grammars: GrammarCache,
+    /// The keys and values behind the state that the playground showed last.
+    pub shown: ShownState,
+}
+
+impl ServedModel {
+    pub fn new(source: ModelSource, options: SchedulerOptions) -> Self {
+        ServedModel { source: Arc::new(source), options, loaded: OnceCell::new() }
+    }
+
+    /// Returns the model if it is loaded.
+    pub fn loaded(&self) -> Option<&Arc<LoadedModel>> {
+        self.loaded.get()
+    }
+
+    /// Returns the model, after loading it if necessary.
+    ///
+    /// # Errors
+    /// 503 if it cannot be loaded; the next request tries again.
+    pub async fn get(&self) -> ApiResult<Arc<LoadedModel>> {
+        let load = || async {
+            let (source, options) = (self.source.clone(), self.options.clone());
+            let loading = tokio::task::spawn_blocking(move || LoadedModel::load(&source, options));
+            let failed = |message: String| {
+                tracing::error!(model = self.source.name, "cannot be loaded: {message}");
+                let message = format!("the model `{}` cannot be loaded: {message}", self.source.name);
+                ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "model_unavailable", message)
+            };
+            match loading.await {
+                Ok(Ok(model)) => Ok(Arc::new(model)),
+                Ok(Err(error)) => Err(failed(error.to_string())),
+                Err(_) => Err(failed("the program failed inside".to_owned())),
+            }
+        };
+        self.loaded.get_or_try_init(load).await.cloned()
+    }
+}
+
+impl LoadedModel {
+    fn load(source: &ModelSource, options: SchedulerOptions) -> Result<Self> {
+        let engine = Arc::new((source.load)(markers(source.tool_style))?);
+        let style = source.tool_style.unwrap_or_else(|| style_of(engine.vocabulary()));
+        let scheduler = Scheduler::new(engine.clone(), options)?;
+        Ok(LoadedModel {
+            name: source.name.clone(),
+            engine,
+            scheduler,
+            style,
+            grammars: GrammarCache::default(),
+            shown: ShownState::default(),
+        })
+    }
+
+    /// Returns the largest number of tokens of prompt and output.
+    pub fn context(&self) -> usize {
+        self.engine.target().config().context
+    }
+}
+
+/// Returns the texts that replies contain as markers: the ends of thinking, and the tags of calls in
+/// this style, or in all that need no other reader of the whole reply.
+fn markers(style: Option<ToolStyle>) -> Vec<String> {
+    let styles = match style {
+        Some(style) => vec![style],
+        None => ToolStyle::ALL.into_iter().filter(|style| *style != ToolStyle::Harmony).collect(),
+    };
+    let marks = |style: ToolStyle| -> Result<Vec<String>> {
+        let tools = Tools::parse(r#"[{"name": "f"}]"#)?;
+        let constraint = tools.constraint(style, &ToolChoice::default(), Policy::default())?;
+        Ok(constraint.ir().marks.clone())
+    };
+    let mut all: Vec<String> = THINK.map(str::to_owned).into();
+    for style in styles {
+        all.extend(marks(style).unwrap_or_default());
+    }
+    all
+}
+
+/// Returns the style of calls that the tokens of a vocabulary suggest.
+fn style_of(vocab: &Vocabulary) -> ToolStyle {
+    let known = [
+        ("<|tool_calls_section_begin|>", ToolStyle::Kimi),
+        ("<｜tool▁calls▁begin｜>", ToolStyle::DeepSeek),
+        ("<minimax:tool_call>", ToolStyle::MiniMax),
+        ("<arg_key>", ToolStyle::Glm),
+        ("[ARGS]", ToolStyle::MistralArgs),
+        ("[TOOL_CALLS]", ToolStyle::Mistral),
+        ("<|python_tag|>", ToolStyle::Llama),
+    ];
+    let found = known.into_iter().find(|(token, _)| vocab.token_id(token).is_some());
+    found.map_or(ToolStyle::Hermes, |(_, style)| style)
+}

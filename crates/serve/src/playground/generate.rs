@@ -1,0 +1,120 @@
+//! `POST /playground/api/generate`: a generation as a stream of its forwards.
+//!
+//! The events are `start`, one `forward` for each step of the trace, and `end` with the output.
+//!
+//! # Cost
+//! That of the generation. A client that hangs up cancels it before its next forward.
+
+use std::sync::Arc;
+
+use axum::body::{Body, Bytes};
+use axum::extract::State;
+use axum::http::Response;
+use serde_json::{Value, json};
+use tokio::sync::mpsc::Sender;
+
+use super::generation::read_generation;
+use super::tokens::{token_json, tokens_json};
+use ffwd_runtime::decode::{ForwardTrace, Output, TracedToken};
+use ffwd_runtime::sample::SamplingParams;
+use crate::api_error::ApiResult;
+use crate::app::App;
+use crate::fields::Fields;
+use crate::prepare::ReadyRequest;
+use crate::running::{RunMessage, Running};
+use crate::stream::{Events, event_response};
+use ffwd_runtime::vocab::Vocabulary;
+
+pub(super) async fn generate(State(app): State<Arc<App>>, body: Body) -> ApiResult<Response<Body>> {
+    let deadline = app.deadline();
+    let read = |text: &str, defaults: &SamplingParams| {
+        let mut fields = Fields::body(text)?;
+        let request = read_generation(&mut fields, defaults)?;
+        fields.finish()?;
+        Ok(request)
+    };
+    let request = app.read(body, read).await?;
+    let (model, mut prepared) = app.prepare(request, true, deadline).await?;
+    prepared.requests = prepared.requests.into_iter().map(|request| request.trace(true)).collect();
+    let mut running = Running::start(&model, &mut prepared, deadline)?;
+    // An error before the first event is an answer of its own.
+    let first = running.next().await?;
+    let vocab = model.engine.vocabulary().clone();
+    let answer = TracedAnswer { app: app.clone(), vocab, prepared, running };
+    Ok(event_response(app, |sender| answer.run(first, sender)))
+}
+
+struct TracedAnswer {
+    app: Arc<App>,
+    vocab: Vocabulary,
+    prepared: ReadyRequest,
+    running: Running,
+}
+
+impl TracedAnswer {
+    async fn run(mut self, first: Option<(usize, RunMessage)>, sender: Sender<Bytes>) -> bool {
+        let mut events = Events::default();
+        let ReadyRequest { prompt, warnings, compile_seconds, .. } = &self.prepared;
+        events.data(&json!({"event": "start", "prompt": prompt.to_text(), "warnings": warnings,
+            "compile_seconds": compile_seconds}));
+        let mut next: ApiResult<Option<(usize, RunMessage)>> = Ok(first);
+        loop {
+            match next {
+                Ok(Some((_, RunMessage::Traced(step)))) => events.data(&step_json(&self.vocab, &step)),
+                Ok(Some((_, RunMessage::Done(output)))) => {
+                    self.app.metrics.output(&output);
+                    events.data(&end_json(&self.vocab, &output));
+                }
+                Ok(Some((_, RunMessage::Text(_) | RunMessage::Forward))) => {}
+                Ok(None) => {
+                    events.end();
+                    break;
+                }
+                Err(error) => {
+                    events.data(&json!({"error": error.object()}));
+                    break;
+                }
+            }
+            if !events.send(&sender).await {
+                return false;
+            }
+            next = self.running.next().await;
+        }
+        events.send(&sender).await
+    }
+}
+
+fn step_json(vocab: &Vocabulary, step: &ForwardTrace) -> Value {
+    let token = |traced: &TracedToken| {
+        let mut value = token_json(vocab, traced.token);
+        value["source"] = traced.source.name().into();
+        value
+    };
+    let tokens = |list: &[TracedToken]| list.iter().map(token).collect::<Vec<_>>();
+    let rejected: Vec<Value> = step
+        .rejected
+        .iter()
+        .map(|draft| json!({"after": draft.after, "tokens": tokens(&draft.tokens)}))
+        .collect();
+    json!({
+        "event": "forward",
+        "forward": step.forward,
+        "positions": step.positions,
+        "draft_forwards": step.draft_forwards,
+        "begin": step.begin,
+        "tokens": tokens(&step.tokens),
+        "rejected": rejected,
+        "taken_back": step.taken_back,
+    })
+}
+
+fn end_json(vocab: &Vocabulary, output: &Output) -> Value {
+    json!({
+        "event": "end",
+        "text": output.text,
+        "tokens": tokens_json(vocab, &output.tokens),
+        "complete": output.complete,
+        "finish": output.finish,
+        "stats": output.stats,
+    })
+}
