@@ -41,11 +41,11 @@ def main() -> int:
             if name not in names:
                 names.append(name)
         columns.append((report["about"]["model"], found))
-    print("| estimate | " + " | ".join(model for model, _ in columns) + " |")
-    print("| --- |" + " --- |" * len(columns))
+    print("|".join(["", "estimate", *(model for model, _ in columns), ""]))
+    print("|---|" + "---|" * len(columns))
     for name in names:
         cells = (f"{100 * sum(found[name]) / len(found[name]):.0f} %" for _, found in columns)
-        print(f"| {name} | " + " | ".join(cells) + " |")
+        print("|".join(["", name, *cells, ""]))
     return 0
 
 

@@ -1,71 +1,92 @@
 #!/bin/sh
-# Measures anew, and writes results as JSON into benches/record, tables into docs/benchmarks.md, and
-# curves into docs/pictures. Run it on an idle machine: the first part takes about ten minutes, the
-# second some more.
+# Measures what docs/benchmarks.md shows. Results go into benches/record as JSON (medians and
+# quartiles), tables into docs/benchmarks.md, curves into docs/pictures. Run it on an idle machine:
+# the first two parts take about ten minutes each.
 #
 #   benches/tables.sh              # engine and decoding
 #   benches/tables.sh engine       # masks, operations, evaluations, threads; needs the benchmark data
 #                                  # (FFWD_BENCH_DIR, or ../shared/bench)
+#   benches/tables.sh xgrammar     # masks beside XGrammar; needs the same data, cmake and clang++
 #   benches/tables.sh grammars     # needs TOKENIZER=tokenizer.json, that of Llama 3
 #   benches/tables.sh decoding     # what `ffwd bench` measures; MODEL=FILE.gguf adds a real model
 set -eu
 cd "$(dirname "$0")/.."
 part=${1:-all}
 
+# Rows of the comparison of engines that the page has.
+masks='schemas passing|refused|wrongly|\| first mask,|borrowed|kB held'
+
+# FFWD_WRITE_TABLES lets benches and examples write whole tables; the page keeps some rows of them.
 engine() {
     export FFWD_WRITE_TABLES=1
     cargo run --release -p ffwd-maskbench --features ffwd-maskbench/llguidance
+    benches/put_table.py maskbench --keep "$masks"
     cargo bench --no-default-features --bench engine
-    RAYON_NUM_THREADS=1 cargo run --release --example evaluate -- \
-        tests/data/eval/synthetic_seen.jsonl tests/data/eval/handwritten_dev.jsonl
+    benches/put_table.py engine --keep \
+        '(warm|cold): (number|in string) \||allows|step: fork \||canonical tokens, (warm|new text)|compile:'
+    RAYON_NUM_THREADS=1 cargo run --release --example evaluate -- tests/data/eval/synthetic_seen.jsonl
     RAYON_NUM_THREADS=1 cargo run --release --example grounding -- tests/data/eval/handwritten_dev.jsonl
     cargo bench --no-default-features --bench adversarial
     cargo bench --no-default-features --bench threads
+    benches/put_table.py threads --keep '\| 2 \|'
     RAYON_NUM_THREADS=1 cargo bench --bench mode_divergence
+    benches/put_table.py distances --keep 'optional members|year and month|unusual key|without JSON'
+}
+
+xgrammar() {
+    FFWD_WRITE_TABLES=1 RAYON_NUM_THREADS=1 \
+        cargo run --release --manifest-path benches/xgrammar/Cargo.toml -- --every 5
+    benches/put_table.py xgrammar --keep "$masks"
+}
+
+# Shortens the results that `ffwd bench` wrote, and puts a table made of them into the page.
+record() {
+    benches/record.py shorten "benches/record/$2.json"
+    table=$(mktemp)
+    benches/record.py "$1" "benches/record/$2.json" > "$table"
+    benches/put_table.py "$2" "$table"
+    rm "$table"
 }
 
 grammars() {
     export RAYON_NUM_THREADS=1 CANDLE_NUM_THREADS=1
-    cargo build --release --features llguidance
-    table=$(mktemp)
+    cargo build --release --features full,llguidance
     "${CARGO_TARGET_DIR:-target}/release/ffwd" bench grammars benches/grammars/corpus.jsonl \
-        --tokenizer "$TOKENIZER" --json benches/record/grammars.json --markdown "$table"
-    benches/put_table.py grammars "$table"
-    rm "$table"
+        --tokenizer "$TOKENIZER" --json benches/record/grammars.json
+    record grammars grammars
 }
 
 decoding() {
     export RAYON_NUM_THREADS="${RAYON_NUM_THREADS:-1}" CANDLE_NUM_THREADS="${CANDLE_NUM_THREADS:-1}"
-    cargo build --release
+    cargo build --release --features full
     ffwd=${CARGO_TARGET_DIR:-target}/release/ffwd
-    record=benches/record
-    tables=$(mktemp -d)
-    trap 'rm -r "$tables"' EXIT
+    results=benches/record
     own="--schema examples/data/invoice.schema.json --text examples/data/invoice.txt"
-    "$ffwd" bench decode --rounds 25 --json $record/decode-embedded.json --markdown "$tables/decode.md"
-    benches/put_table.py decode-embedded "$tables/decode.md"
+    "$ffwd" bench decode --rounds 25 --json $results/decode-embedded.json
+    record decode decode-embedded
     # shellcheck disable=SC2086
-    "$ffwd" bench fraction --rounds 40 $own --json $record/fraction-embedded.json \
-        --svg docs/pictures/fraction.svg --markdown "$tables/fraction.md"
-    benches/put_table.py fraction-embedded "$tables/fraction.md"
+    "$ffwd" bench fraction --rounds 40 $own --json $results/fraction-embedded.json \
+        --svg docs/pictures/fraction.svg
+    benches/record.py shorten $results/fraction-embedded.json
     if [ -z "${MODEL:-}" ]; then
         return
     fi
     # shellcheck disable=SC2086
     "$ffwd" bench fraction --model "$MODEL" --tokens 48 --fractions 0,0.25,0.5,0.75,0.9,0.95 \
-        --rounds 3 --warmup 1 $own --json $record/fraction-model.json \
-        --svg docs/pictures/fraction-model.svg --markdown "$tables/model.md"
-    benches/put_table.py fraction-model "$tables/model.md"
+        --rounds 3 --warmup 1 $own --json $results/fraction-model.json \
+        --svg docs/pictures/fraction-model.svg
+    record fraction fraction-model
     "$ffwd" bench decode --model "$MODEL" --only contact --only invoice --only 'nested order' \
-        --arms exact,forced --rounds 3 --warmup 1 --json $record/decode-model.json \
-        --markdown "$tables/decode-model.md"
-    benches/put_table.py decode-model "$tables/decode-model.md"
-    benches/estimate_error.py $record/decode-embedded.json $record/decode-model.json > "$tables/estimates.md"
-    benches/put_table.py estimates "$tables/estimates.md"
+        --arms exact,forced --rounds 3 --warmup 1 --json $results/decode-model.json
+    record decode decode-model
+    table=$(mktemp)
+    benches/estimate_error.py $results/decode-embedded.json $results/decode-model.json > "$table"
+    benches/put_table.py estimates "$table"
+    rm "$table"
 }
 
 case $part in
     all) engine; decoding ;;
-    engine | grammars | decoding) "$part" ;;
-    *) echo "usage: benches/tables.sh [engine|grammars|decoding]" >&2; exit 2 ;;
+    engine | xgrammar | grammars | decoding) "$part" ;;
+    *) echo "usage: benches/tables.sh [engine|xgrammar|grammars|decoding]" >&2; exit 2 ;;
 esac

@@ -7,10 +7,10 @@
 //! directions and never empty before the end. This part is the crate `ffwd-engine`, re-exported
 //! here.
 //!
-//! An [`Engine`] runs models on candle and decodes: it jumps forced runs, drafts values by copying
-//! from the prompt and by a small model, and lets the target model verify a whole draft in one
-//! forward. In the mode `exact` the tokens are those of plain masked decoding. A [`Scheduler`] runs
-//! many requests in one batch. [`Engine::extract`] returns typed records.
+//! An [`Engine`] runs models on the processor and decodes: it jumps forced runs, drafts values by
+//! copying from the prompt and by a small model, and lets the target model verify a whole draft in
+//! one forward. In the mode `exact` the tokens are those of plain masked decoding. A [`Scheduler`]
+//! runs many requests in one batch. [`Engine::extract`] returns typed records.
 //!
 #![cfg_attr(feature = "embedded", doc = "```")]
 #![cfg_attr(not(feature = "embedded"), doc = "```ignore")]
@@ -31,14 +31,18 @@
 //!
 //! | feature | default | contents |
 //! | --- | --- | --- |
-//! | `model` | through the others | model runner on candle: [`model`], [`chat`], [`sample`], [`draft`], [`decode`], [`extract`] |
+//! | `model` | through the others | model runner: [`model`], [`chat`], [`sample`], [`draft`], [`decode`], [`extract`] |
 //! | `embedded` | yes | three small models inside the library, for examples and tests |
 //! | `cli` | yes | the program `ffwd` |
 //! | `hub` | yes | models by repository name, from a model hub or its cache |
-//! | `serve` | yes | `ffwd serve`, an HTTP server for clients of OpenAI's API ([`serve`]) |
+//! | `full` | no | the whole program: all features of this table but the last two rows |
+//! | `serve` | in `full` | `ffwd serve`, an HTTP server for clients of OpenAI's API ([`serve`]) |
+//! | `bench` | in `full` | `ffwd bench` |
+//! | `parquet` | in `full` | Parquet files as input and output of `ffwd extract` |
+//! | `llguidance` | no | llguidance beside this engine in `ffwd bench masks` and `ffwd bench grammars` |
 //! | `cuda`, `metal` | no | candle's forward on these devices ([`model::Device`]) |
 //!
-//! Without features the crate is the constraint engine alone and has no candle in its dependencies.
+//! Without features the crate is the constraint engine alone, without candle in its dependencies.
 //! The modules depend on each other in one direction; `docs/architecture.md` describes them.
 
 #[cfg(feature = "cli")]

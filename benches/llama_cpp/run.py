@@ -185,14 +185,17 @@ def split(arms):
 
 HEAD = ["", "records a second, same text", "seconds", "inside libllama (grammar)", "records a second, all", "tokens a second",
         "characters a second", "tokens a forward", "compiling, ms a record", "cut", "valid", "text as ffwd `off`", "refused, crashed"]
+# The columns of the documentation.
+SHOWN = ["", "records a second, same text", "records a second, all", "tokens a second", "tokens a forward"]
 
 
-def table(arms, asked):
+def table(arms, asked, columns=HEAD):
     """Rows over the records that every arm gave a text for; failures over all."""
     common, same = split(arms)
     schemas = {r["id"]: json.loads(r["schema"]) for r in asked}
     out = [HEAD, ["---"] * len(HEAD)] + [row(a, common, same, schemas, arms[0]) for a in arms]
-    return ["| " + " | ".join(cells) + " |" for cells in out]
+    chosen = [HEAD.index(name) for name in columns]
+    return ["|" + "|".join(cells[i] for i in chosen) + "|" for cells in out]
 
 
 def row(arm, common, same, schemas, off):
@@ -340,7 +343,14 @@ def main():
     if args.json:
         args.json.write_text(json.dumps({a.name: a.best for a in arms}, ensure_ascii=False, indent=1))
     if args.write:
-        write(text)
+        shown = [
+            f"{len(common)} records, of which {len(same)} have the same text in every row; settings: {setting_name(*best)}.",
+            "",
+            *table(arms, asked, SHOWN),
+            "",
+            ratio(arms),
+        ]
+        write("\n".join(shown))
     for worker in (ffwd, llama):
         worker.stop()
 
