@@ -138,7 +138,7 @@ def test_without_the_package_of_the_runtime_an_engine_says_so():
         "try: ffwd.Engine.embedded()\nexcept ImportError as error: print(error)"
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert "pip install 'ffwd[runtime]'" in found.stdout, found.stderr
+    assert "pip install 'ffwd-llm[runtime]'" in found.stdout, found.stderr
 
 
 def test_the_import_loads_no_runtime():
