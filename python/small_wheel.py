@@ -1,9 +1,9 @@
-"""Build the wheel `ffwd-small`: the base of the model `small`, which `ffwd.Engine("small")` then finds.
+"""Build the wheel `ffwd-llm-small`: the base of the model `small`, which `ffwd.Engine("small")` then finds.
 
     python small_wheel.py SmolLM2-135M-Instruct.Q4_1.gguf OUT_FOLDER
 
 With it, `small` needs no network and no file besides packages. The base is licensed under Apache-2.0; its
-adapter is in `ffwd-runtime`. The wheel is not part of a release: an index may limit the size of a file.
+adapter is in `ffwd-llm-runtime`. The wheel is not part of a release: an index may limit the size of a file.
 """
 
 import argparse
@@ -30,10 +30,10 @@ def build(base: Path, folder: Path) -> Path:
     weights, number = base.read_bytes(), version()
     if hashlib.sha256(weights).hexdigest() != SHA256:
         raise SystemExit(f"{base} is not the {FILE} that was measured")
-    info = f"ffwd_small-{number}.dist-info"
-    metadata = f"Metadata-Version: 2.4\nName: ffwd-small\nVersion: {number}\n"
+    info = f"ffwd_llm_small-{number}.dist-info"
+    metadata = f"Metadata-Version: 2.4\nName: ffwd-llm-small\nVersion: {number}\n"
     metadata += "Summary: The base of the model `small` of ffwd: SmolLM2-135M-Instruct\n"
-    metadata += f"License-Expression: Apache-2.0\nRequires-Dist: ffwd-runtime=={number}\n"
+    metadata += f"License-Expression: Apache-2.0\nRequires-Dist: ffwd-llm-runtime=={number}\n"
     files = {
         "ffwd_small/__init__.py": b'"""The base of the model `small` of ffwd; `ffwd.Engine` finds it."""\n',
         f"ffwd_small/{FILE}": weights,
@@ -46,7 +46,7 @@ def build(base: Path, folder: Path) -> Path:
         record += f"{name},sha256={digest},{len(data)}\n"
     files[f"{info}/RECORD"] = f"{record}{info}/RECORD,,\n".encode()
     folder.mkdir(parents=True, exist_ok=True)
-    wheel = folder / f"ffwd_small-{number}-py3-none-any.whl"
+    wheel = folder / f"ffwd_llm_small-{number}-py3-none-any.whl"
     with zipfile.ZipFile(wheel, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
         for name, data in files.items():
             archive.writestr(zipfile.ZipInfo(name), data, zipfile.ZIP_DEFLATED, 9)

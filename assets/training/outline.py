@@ -1,14 +1,14 @@
 """The properties of a schema as a list, for the wording that other models get.
 
-The program does the same in `src/extract/outline.rs`; here are only the
-schemas that the scripts make. The wording itself is `src/extract/prompt.txt`.
+The program does the same in `crates/runtime/src/extract/outline.rs`; here are only the
+schemas that the scripts make. The wording itself is `crates/runtime/src/extract/prompt.txt`.
 """
 import json
 import os
 import re
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-WORDING = os.path.join(HERE, "..", "..", "src", "extract", "prompt.txt")
+WORDING = os.path.join(HERE, "..", "..", "crates", "runtime", "src", "extract", "prompt.txt")
 DATES = {"date": "date, YYYY-MM-DD", "date-time": "date and time, YYYY-MM-DDTHH:MM:SSZ", "time": "time, HH:MM:SSZ"}
 
 

@@ -1,7 +1,7 @@
 """Train pairs of embedded models on one GPU: several targets and their drafts on the same batches.
 
     python weights.py embedded START
-    python train_pairs.py START OUT --tokenizer ../extract-5m --pairs 5m 12m --end-file END --compile
+    python train_pairs.py START OUT --tokenizer ../../crates/runtime/assets/extract-5m --pairs 5m 12m --end-file END --compile
 
 START holds the finished pair. `5m` goes on from it. `12m` has the same width and twelve layers: those of the
 finished target, and others between them whose outputs begin at zero, so that the first step already knows what

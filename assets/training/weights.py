@@ -1,7 +1,7 @@
 """Make folders of models to train on from.
 
     python weights.py mean A B SHARE OUT   # both models of A and B, B's weights with SHARE
-    python weights.py embedded OUT         # both models of `assets`, out of their GGUF files
+    python weights.py embedded OUT         # both embedded models, out of their GGUF files
 
 The folders are as `train.py` writes them, and its `--start-from` reads them.
 """
@@ -14,7 +14,8 @@ from safetensors.numpy import load_file, save_file
 from to_gguf import NAMES, unpermute
 
 MODELS = ("extract-5m", "extract-draft-1m")
-ASSETS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
+HERE = os.path.dirname(os.path.abspath(__file__))
+ASSETS = os.path.join(HERE, "..", "..", "crates", "runtime", "assets")
 
 
 def save(weights, out, like):

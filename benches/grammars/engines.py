@@ -1,6 +1,6 @@
 """Measures the grammars of this folder with ffwd, XGrammar, llguidance and GRID, all called from Python.
 
-    pip install ffwd xgrammar llguidance "grid-guardrail[kernel]" transformers
+    pip install ffwd-llm xgrammar llguidance "grid-guardrail[kernel]" transformers
     python benches/grammars/engines.py TOKENIZER_JSON --eos '<|eot_id|>' --json results.json
 
 Each text is followed with a grammar that has just been compiled, then once more, and then the text
@@ -50,7 +50,7 @@ class Sample:
 class Ffwd:
     name = "ffwd"
     keeps = True
-    packages = ("ffwd",)
+    packages = ("ffwd-llm",)
 
     def __init__(self, tokenizer):
         import ffwd

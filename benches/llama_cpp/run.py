@@ -266,7 +266,7 @@ def arguments():
     p.add_argument("--ffwd-model", type=Path, help="a model for ffwd instead of the embedded pair")
     p.add_argument("--gguf", type=Path, action="append",
                    help="the same model for llama.cpp; repeat it to try several forms (default: the embedded one's file)")
-    p.add_argument("--draft-gguf", type=Path, default=ROOT / "assets/extract-draft-1m/model-q8_0.gguf",
+    p.add_argument("--draft-gguf", type=Path, default=ROOT / "crates/runtime/assets/extract-draft-1m/model-q8_0.gguf",
                    help="a draft model for llama.cpp (default: the embedded one's file)")
     p.add_argument("--no-draft", action="store_true", help="no draft model for llama.cpp")
     p.add_argument("--records", type=int, default=40, help="records of each file, spread over it; 0 is all (default: %(default)s)")
@@ -283,7 +283,7 @@ def arguments():
     p.add_argument("--write", action="store_true", help=f"put the table into {TABLE[0]}")
     p.add_argument("--json", type=Path, help="where to write all answers")
     args = p.parse_args()
-    args.gguf = args.gguf or [ROOT / "assets/extract-5m/model-q8_0.gguf"]
+    args.gguf = args.gguf or [ROOT / "crates/runtime/assets/extract-5m/model-q8_0.gguf"]
     if args.no_draft:
         args.draft_gguf = None
     if args.core is None and hasattr(os, "sched_getaffinity"):

@@ -1,6 +1,6 @@
 """Time of a request inside vLLM's structured-output backends, at the level of Python.
 
-    pip install 'ffwd[vllm]'
+    pip install 'ffwd-llm[vllm]'
     FFWD_BENCH_DIR=../../shared/bench python bench/backends.py [SCHEMAS] [--tokenizer FOLDER]
 
 Each backend is the class that vLLM makes, called as vLLM calls it: compile a schema, then fill a row

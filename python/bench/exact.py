@@ -1,6 +1,6 @@
 """Forwards and seconds of exact decoding beside masked `generate` of transformers.
 
-    pip install 'ffwd[hf]'
+    pip install 'ffwd-llm[hf]'
     python bench/exact.py FOLDER [--rounds N] [--threads N] [--device cuda]
 
 FOLDER is a model of transformers. Each text of the list below is extracted in turns: masked, with

@@ -1,6 +1,6 @@
 """Milliseconds a step of masked `generate` beside free `generate`, with transformers.
 
-    pip install 'ffwd[hf]' xgrammar
+    pip install 'ffwd-llm[hf]' xgrammar
     python bench/hf_overhead.py TOKENIZER_JSON [--device cuda] [--rows 1,8,32] [--layers N --width N]
 
 The model is a Llama of the given shape with random weights in bfloat16: only the time of its

@@ -1,6 +1,6 @@
 """Records of many texts on the machines of a Ray cluster, with a model in each worker.
 
-    pip install 'ffwd[ray]'
+    pip install 'ffwd-llm[ray]'
     python examples/ray_local.py [MODEL.gguf]
 
 Without a cluster, Ray uses this machine. Without a model, the embedded one runs. A second run of the

@@ -1,6 +1,6 @@
 """Records of many texts with vLLM in the workers of a Ray cluster, and this package as its backend.
 
-    pip install vllm 'ray[data]' ffwd
+    pip install vllm 'ray[data]' ffwd-llm
     python examples/ray_vllm.py MODEL
 
 Each worker has one engine of vLLM. The constraint is the schema of a type, and forced tokens are drafts

@@ -12,7 +12,7 @@ one generation and writes, at each step, a bitmask of the legal tokens.
     (True, 's')
 
 An `Engine` runs models in this process, and writes records of pydantic models, dataclasses and JSON
-Schemas. It needs the package `ffwd-runtime`.
+Schemas. It needs the package `ffwd-llm-runtime`.
 
 Neither NumPy nor torch is imported with the module. Arrays of both are accepted, and anything with
 `__dlpack__`.

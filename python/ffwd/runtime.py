@@ -1,6 +1,6 @@
 """`Engine`: models that write records and other constrained text, on the CPU of this process.
 
-The models run in the package `ffwd-runtime`, which is imported when the first engine is made.
+The models run in the package `ffwd-llm-runtime`, which is imported when the first engine is made.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Engine:
             `"[TOOL_CALLS]"`, and are text for this engine.
 
     Raises:
-        ImportError: The package `ffwd-runtime` is not installed, or has another version.
+        ImportError: The package `ffwd-llm-runtime` is not installed, or has another version.
         ffwd.Error: A file is missing, is no model, or draft and model have different tokenizers.
         ValueError: An option is out of range, or `threads` is not the number that is set.
     """
@@ -91,7 +91,7 @@ class Engine:
 
     @classmethod
     def embedded(cls, *, draft: bool = True, threads: int | None = None) -> Engine:
-        """Load the small model that is inside the package `ffwd-runtime`.
+        """Load the small model that is inside the package `ffwd-llm-runtime`.
 
         It was trained on short business texts in English and serves for tests and first steps.
 
@@ -486,13 +486,13 @@ def _runtime() -> Any:
         if error.name != "ffwd_runtime":
             raise
         raise ImportError(
-            "ffwd.Engine runs models, which needs the package ffwd-runtime: "
-            "pip install 'ffwd[runtime]'"
+            "ffwd.Engine runs models, which needs the package ffwd-llm-runtime: "
+            "pip install 'ffwd-llm[runtime]'"
         ) from None
     if module.__version__ != __version__:
         raise ImportError(
-            f"ffwd-runtime {module.__version__} does not fit ffwd {__version__}; install the same "
-            "version of both"
+            f"ffwd-llm-runtime {module.__version__} does not fit ffwd-llm {__version__}; install the "
+            "same version of both"
         )
     return module
 

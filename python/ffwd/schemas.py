@@ -58,7 +58,7 @@ def _of_type(cls: Any) -> RecordType[Any]:
         from pydantic import TypeAdapter
     except ImportError:
         raise ImportError(
-            "records of types need pydantic 2: pip install 'ffwd[runtime]'; "
+            "records of types need pydantic 2: pip install 'ffwd-llm[runtime]'; "
             "a JSON Schema needs nothing"
         ) from None
     try:

@@ -12,7 +12,7 @@ if os.environ.get("FFWD_HIDE_NUMPY"):
     sys.modules["numpy"] = None  # importing it fails as if it were not installed
 
 ROOT = Path(__file__).resolve().parents[2]
-TOKENIZER = ROOT / "assets" / "extract-5m" / "tokenizer.json"
+TOKENIZER = ROOT / "crates/runtime/assets/extract-5m" / "tokenizer.json"
 
 LETTERS = b'abc0123456789{}[]":,. -truefalsn'
 SMALL = [bytes([byte]) for byte in dict.fromkeys(LETTERS)]

@@ -10,7 +10,7 @@
 The first call masks the logits of each step. The second writes the same tokens, and verifies
 several at once: text without alternatives, and text copied from the prompt.
 
-Needs torch and transformers: `pip install 'ffwd[hf]'`.
+Needs torch and transformers: `pip install 'ffwd-llm[hf]'`.
 """
 
 from __future__ import annotations

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use _ffwd::constraint::Constraint;
-use ffwd::chat::{ChatOptions, ChatTemplate, Message};
-use ffwd::decode::Request;
-use ffwd::error::{Error, ErrorKind};
-use ffwd::model::LoadOptions;
-use ffwd::{Prompt, TokenId, Whitespace};
+use ffwd_runtime::chat::{ChatOptions, ChatTemplate, Message};
+use ffwd_runtime::decode::Request;
+use ffwd_runtime::error::{Error, ErrorKind};
+use ffwd_runtime::model::LoadOptions;
+use ffwd_runtime::{Prompt, TokenId, Whitespace};
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -26,7 +26,7 @@ static PROCESS: AtomicU32 = AtomicU32::new(0);
 /// The models of an engine.
 #[pyclass(frozen, module = "ffwd_runtime")]
 pub struct Engine {
-    inner: Arc<ffwd::Engine>,
+    inner: Arc<ffwd_runtime::Engine>,
 }
 
 /// The prompt of a generation: a text, or a conversation as a JSON array of messages.
@@ -59,8 +59,8 @@ impl Engine {
         let precision = precision.parse().map_err(PyValueError::new_err)?;
         let kv = kv.parse().map_err(PyValueError::new_err)?;
         let options = LoadOptions { kv, max_context, ..LoadOptions::with_precision(precision) };
-        let load = move || -> ffwd::Result<ffwd::Engine> {
-            let mut builder = ffwd::Engine::builder().options(options).markers(markers);
+        let load = move || -> ffwd_runtime::Result<ffwd_runtime::Engine> {
+            let mut builder = ffwd_runtime::Engine::builder().options(options).markers(markers);
             if let Some(model) = model {
                 builder = builder.model(model);
             }
@@ -167,7 +167,7 @@ impl Engine {
     ///
     /// # Errors
     /// `RuntimeError` in another process than the one that loaded it: its threads are not there.
-    pub fn engine(&self) -> PyResult<&Arc<ffwd::Engine>> {
+    pub fn engine(&self) -> PyResult<&Arc<ffwd_runtime::Engine>> {
         check_process().map(|()| &self.inner)
     }
 }
@@ -203,16 +203,17 @@ fn prompt_of(prompt: Option<String>, messages: Option<String>) -> PyResult<Promp
 
 /// Returns the request for an output under a constraint.
 fn request(
-    engine: &ffwd::Engine,
+    engine: &ffwd_runtime::Engine,
     prompt: PromptArgument,
-    constraint: Option<ffwd::Constraint>,
-) -> ffwd::Result<Request> {
+    constraint: Option<ffwd_runtime::Constraint>,
+) -> ffwd_runtime::Result<Request> {
     let prompt = match prompt {
         PromptArgument::Text(text) => Prompt::text(text),
         PromptArgument::Messages(json) => {
             let messages: Vec<serde_json::Value> = serde_json::from_str(&json)
                 .map_err(|error| Error::new(ErrorKind::InvalidJson, format!("the messages: {error}")))?;
-            let messages = messages.into_iter().map(Message::from_json).collect::<ffwd::Result<Vec<_>>>()?;
+            let messages =
+                messages.into_iter().map(Message::from_json).collect::<ffwd_runtime::Result<Vec<_>>>()?;
             engine.chat_prompt(&messages, &ChatOptions::default())?
         }
     };

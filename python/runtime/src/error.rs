@@ -1,19 +1,19 @@
 //! Exceptions of the runtime: `ffwd.Error`, and `ffwd.Truncated` with what there is of an output.
 
-use ffwd::extract::Truncated;
+use ffwd_runtime::extract::Truncated;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyType;
 
 /// A failed generation: the error, and the output as far as there is one.
 pub struct Failure {
-    pub error: ffwd::Error,
+    pub error: ffwd_runtime::Error,
     /// Text and statistics (JSON) of the output.
     pub output: Option<(String, String)>,
 }
 
-impl From<ffwd::Error> for Failure {
-    fn from(error: ffwd::Error) -> Self {
+impl From<ffwd_runtime::Error> for Failure {
+    fn from(error: ffwd_runtime::Error) -> Self {
         Failure { error, output: None }
     }
 }

@@ -4,9 +4,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use _ffwd::constraint::json_policy;
-use ffwd::constraint::substring::SubstringOptions;
-use ffwd::extract::Example;
-use ffwd::{Policy, Request};
+use ffwd_runtime::constraint::substring::SubstringOptions;
+use ffwd_runtime::extract::Example;
+use ffwd_runtime::{Policy, Request};
 use pyo3::prelude::*;
 use pyo3::types::PyIterator;
 
@@ -25,8 +25,8 @@ pub struct Extractor(Shared);
 /// What the threads of a call share.
 #[derive(Clone)]
 pub struct Shared {
-    pub engine: Arc<ffwd::Engine>,
-    inner: Arc<ffwd::extract::Extractor>,
+    pub engine: Arc<ffwd_runtime::Engine>,
+    inner: Arc<ffwd_runtime::extract::Extractor>,
 }
 
 #[pymethods]
@@ -60,8 +60,8 @@ impl Extractor {
         let policy = Policy { closed_objects: !open_objects, ..policy };
         let spans = if whole_words { SubstringOptions::words() } else { SubstringOptions::default() };
         let instructions = instructions.to_owned();
-        let made = py.detach(|| -> ffwd::Result<Shared> {
-            let mut builder = ffwd::extract::Extractor::builder(&engine)
+        let made = py.detach(|| -> ffwd_runtime::Result<Shared> {
+            let mut builder = ffwd_runtime::extract::Extractor::builder(&engine)
                 .policy(policy)
                 .spans(spans)
                 .verbatim(verbatim)
@@ -72,7 +72,7 @@ impl Extractor {
             for (number, (text, record)) in examples.into_iter().enumerate() {
                 let record = serde_json::from_str(&record).map_err(|error| {
                     let message = format!("the record of example {}: {error}", number + 1);
-                    ffwd::Error::new(ffwd::ErrorKind::InvalidJson, message)
+                    ffwd_runtime::Error::new(ffwd_runtime::ErrorKind::InvalidJson, message)
                 })?;
                 builder = builder.example(Example::new(text, record));
             }
@@ -158,7 +158,7 @@ impl Extractor {
 
 impl Shared {
     /// Returns the request for the record in a text.
-    pub fn request(&self, text: &str) -> ffwd::Result<Request> {
+    pub fn request(&self, text: &str) -> ffwd_runtime::Result<Request> {
         self.inner.request(text)
     }
 
@@ -166,10 +166,10 @@ impl Shared {
     pub fn record(
         &self,
         text: &str,
-        output: ffwd::Output,
+        output: ffwd_runtime::Output,
         wanted: Wanted,
         options: &Options,
-        cancel: &ffwd::decode::CancelToken,
+        cancel: &ffwd_runtime::decode::CancelToken,
     ) -> Result<Record, Failure> {
         let again = || Ok(options.apply(self.request(text)?, cancel));
         record_of(&self.engine, text, output, wanted, again)

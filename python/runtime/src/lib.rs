@@ -1,6 +1,6 @@
 //! The model runner of `ffwd` as the Python module `ffwd_runtime._runtime`.
 //!
-//! The classes here take and give plain values and JSON texts. The public classes are in the package
+//! The classes here take and give plain values and JSON texts. The public classes are in the module
 //! `ffwd`, which makes records of types and statistics from them. Rules that all files follow: a fault
 //! of the caller's input is an `ffwd.Error`, and a call that runs a model releases Python's lock,
 //! reacts to signals, and can be left at any time.

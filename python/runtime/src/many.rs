@@ -1,6 +1,6 @@
 //! `Many`: the records of many texts, in their order.
 //!
-//! This is `ffwd::extract::Records` for an iterator of Python: texts are taken on the calling thread
+//! This is `ffwd_runtime::extract::Records` for an iterator of Python: texts are taken on the calling thread
 //! with Python's lock, and the wait for a record can be interrupted and continued.
 //!
 //! # Cost
@@ -10,8 +10,8 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use ffwd::Scheduler;
-use ffwd::decode::{CancelToken, Handle, SchedulerOptions};
+use ffwd_runtime::Scheduler;
+use ffwd_runtime::decode::{CancelToken, Handle, SchedulerOptions};
 use pyo3::exceptions::{PyException, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyIterator, PyString};

@@ -1,8 +1,8 @@
 //! The options of a request, checked for type and range.
 
-use ffwd::decode::{CancelToken, Request};
-use ffwd::sample::SamplingParams;
-use ffwd::{Mode, TokenId};
+use ffwd_runtime::decode::{CancelToken, Request};
+use ffwd_runtime::sample::SamplingParams;
+use ffwd_runtime::{Mode, TokenId};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 

@@ -1,8 +1,8 @@
 //! Outputs as JSON, from which `ffwd.results` makes its classes.
 
-use ffwd::decode::{AlternativeOptions, Finish, TokenLogprob, ValueAlternatives, ValueConfidence};
-use ffwd::extract::{Extraction, TextSpan, ValueSpans, finished};
-use ffwd::{Engine, Output, Request, Stats, TokenId};
+use ffwd_runtime::decode::{AlternativeOptions, Finish, TokenLogprob, ValueAlternatives, ValueConfidence};
+use ffwd_runtime::extract::{Extraction, TextSpan, ValueSpans, finished};
+use ffwd_runtime::{Engine, Output, Request, Stats, TokenId};
 use serde::Serialize;
 
 use crate::error::Failure;
@@ -93,7 +93,7 @@ pub fn record_of(
     text: &str,
     output: Output,
     wanted: Wanted,
-    request: impl FnOnce() -> ffwd::Result<Request>,
+    request: impl FnOnce() -> ffwd_runtime::Result<Request>,
 ) -> Result<Record, Failure> {
     let alternatives = match wanted.alternatives && output.complete {
         true => engine.alternatives(&request()?, &output, &AlternativeOptions::default())?,

@@ -12,7 +12,7 @@
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
-use ffwd::decode::CancelToken;
+use ffwd_runtime::decode::CancelToken;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 

@@ -8,9 +8,9 @@
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use ffwd::decode::{CancelToken, Event, Field, Request};
-use ffwd::extract::PartialRecord;
-use ffwd::{Engine, Output};
+use ffwd_runtime::decode::{CancelToken, Event, Field, Request};
+use ffwd_runtime::extract::PartialRecord;
+use ffwd_runtime::{Engine, Output};
 use pyo3::prelude::*;
 
 use crate::error::{Failure, ForPython};
@@ -34,7 +34,7 @@ pub struct Stream {
 enum Message {
     Text(String),
     Field(Field),
-    Done(Box<ffwd::Result<Output>>),
+    Done(Box<ffwd_runtime::Result<Output>>),
 }
 
 impl Stream {
@@ -42,7 +42,7 @@ impl Stream {
     pub fn texts(
         engine: Arc<Engine>,
         options: Py<Options>,
-        request: impl FnOnce() -> ffwd::Result<Request> + Send + 'static,
+        request: impl FnOnce() -> ffwd_runtime::Result<Request> + Send + 'static,
     ) -> PyResult<Self> {
         Self::start(engine, options, request, None, |event| match event {
             Event::Text(text) => Some(Message::Text(text.to_owned())),
@@ -54,7 +54,7 @@ impl Stream {
     pub fn records(
         engine: Arc<Engine>,
         options: Py<Options>,
-        request: impl FnOnce() -> ffwd::Result<Request> + Send + 'static,
+        request: impl FnOnce() -> ffwd_runtime::Result<Request> + Send + 'static,
     ) -> PyResult<Self> {
         Self::start(engine, options, request, Some(PartialRecord::default()), |event| match event {
             Event::Field(field) => Some(Message::Field(field.clone())),
@@ -65,7 +65,7 @@ impl Stream {
     fn start(
         engine: Arc<Engine>,
         options: Py<Options>,
-        request: impl FnOnce() -> ffwd::Result<Request> + Send + 'static,
+        request: impl FnOnce() -> ffwd_runtime::Result<Request> + Send + 'static,
         partial: Option<PartialRecord>,
         message: fn(Event) -> Option<Message>,
     ) -> PyResult<Self> {
@@ -86,7 +86,7 @@ impl Stream {
         Ok(Stream { messages: Mutex::new(messages), cancel, partial, result: None, ended: false })
     }
 
-    fn end(&mut self, output: ffwd::Result<Output>) -> Result<(), Failure> {
+    fn end(&mut self, output: ffwd_runtime::Result<Output>) -> Result<(), Failure> {
         self.ended = true;
         let output = output?;
         let is_record = self.partial.is_some();

@@ -6,7 +6,7 @@ import pytest
 
 # `ray` alone may be this folder.
 pytest.importorskip("ray.data", reason="Ray is not installed")
-pytest.importorskip("ffwd_runtime", reason="the package ffwd-runtime is not installed")
+pytest.importorskip("ffwd_runtime", reason="the package ffwd-llm-runtime is not installed")
 
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
 os.environ.setdefault("RAY_DATA_DISABLE_PROGRESS_BARS", "1")

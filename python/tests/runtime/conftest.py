@@ -40,5 +40,5 @@ def cases(step=9):
 
 @pytest.fixture(scope="session")
 def engine():
-    pytest.importorskip("ffwd_runtime", reason="the package ffwd-runtime is not installed")
+    pytest.importorskip("ffwd_runtime", reason="the package ffwd-llm-runtime is not installed")
     return ffwd.Engine.embedded()

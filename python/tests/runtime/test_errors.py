@@ -106,12 +106,12 @@ def test_what_is_no_model(engine, tmp_path):
 
 
 def test_a_model_file_is_loaded(engine):
-    model = ffwd.Engine(ROOT / "assets" / "extract-5m" / "model-q8_0.gguf", max_context=300)
+    model = ffwd.Engine(ROOT / "crates/runtime/assets/extract-5m" / "model-q8_0.gguf", max_context=300)
     assert not model.has_draft and engine.has_draft
     assert model.context_size == 300 and "extract-5m" in repr(model)
     assert model.extract(INVOICE, INVOICE_SCHEMA) == engine.extract(INVOICE, INVOICE_SCHEMA)
-    draft = ROOT / "assets" / "extract-draft-1m"
-    both = ffwd.Engine(ROOT / "assets" / "extract-5m", draft=draft / "model-q8_0.gguf")
+    draft = ROOT / "crates/runtime/assets/extract-draft-1m"
+    both = ffwd.Engine(ROOT / "crates/runtime/assets/extract-5m", draft=draft / "model-q8_0.gguf")
     assert both.has_draft and not ffwd.Engine.embedded(draft=False).has_draft
 
 
@@ -138,7 +138,7 @@ def test_without_the_package_of_the_runtime_an_engine_says_so():
         "try: ffwd.Engine.embedded()\nexcept ImportError as error: print(error)"
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert "pip install 'ffwd[runtime]'" in found.stdout, found.stderr
+    assert "pip install 'ffwd-llm[runtime]'" in found.stdout, found.stderr
 
 
 def test_the_import_loads_no_runtime():

@@ -11,7 +11,7 @@ import ffwd
 
 from .conftest import ROOT
 
-runtime = pytest.importorskip("ffwd_runtime", reason="the package ffwd-runtime is not installed")
+runtime = pytest.importorskip("ffwd_runtime", reason="the package ffwd-llm-runtime is not installed")
 STUB = Path(runtime.__file__).parent / "_runtime.pyi"
 SPECIAL = {"__new__", "__iter__", "__next__"}
 
@@ -72,5 +72,5 @@ def test_the_packages_have_one_version():
         (ROOT / "python" / path).read_text()
         for path in ("pyproject.toml", "runtime/pyproject.toml")
     )
-    assert f'"ffwd-runtime=={ffwd.__version__}"' in own
-    assert f'dependencies = ["ffwd=={ffwd.__version__}"]' in other
+    assert f'"ffwd-llm-runtime=={ffwd.__version__}"' in own
+    assert f'dependencies = ["ffwd-llm=={ffwd.__version__}"]' in other

@@ -185,6 +185,6 @@ def test_what_is_no_type_is_an_error(engine):
 
 def test_types_without_pydantic_say_what_is_missing(engine, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "pydantic", None)
-    with pytest.raises(ImportError, match=r"pip install 'ffwd\[runtime\]'"):
+    with pytest.raises(ImportError, match=r"pip install 'ffwd-llm\[runtime\]'"):
         engine.extract(INVOICE, Order)
     assert engine.extract(INVOICE, INVOICE_SCHEMA)["invoice_number"] == "INV-20417"

@@ -255,7 +255,7 @@ def test_registration_can_be_repeated():
 
 def test_all_tokens_that_end_a_request_end_the_output(real):
     transformers = pytest.importorskip("transformers")
-    path = Path(__file__).resolve().parents[3] / "assets" / "extract-5m" / "tokenizer.json"
+    path = Path(__file__).resolve().parents[3] / "crates/runtime/assets/extract-5m" / "tokenizer.json"
     tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_file=str(path))
     end = real.eos[0]
     tokenizer.eos_token = tokenizer.convert_ids_to_tokens(end)

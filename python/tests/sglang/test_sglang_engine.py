@@ -72,7 +72,7 @@ def model(tmp_path_factory):
     """A folder with a Llama of two layers and the tokenizer of the embedded model."""
     folder = tmp_path_factory.mktemp("model")
     tokenizer = transformers.PreTrainedTokenizerFast(
-        tokenizer_file=str(ROOT / "assets" / "extract-5m" / "tokenizer.json")
+        tokenizer_file=str(ROOT / "crates/runtime/assets/extract-5m" / "tokenizer.json")
     )
     tokenizer.add_special_tokens({"eos_token": "<end>"})
     tokenizer.add_tokens(["<think>", "</think>"])

@@ -24,7 +24,7 @@ PATTERN = ("regex", "INV-[0-9]{3}")
 
 @pytest.fixture(scope="module")
 def tokenizer():
-    path = Path(__file__).resolve().parents[3] / "assets" / "extract-5m" / "tokenizer.json"
+    path = Path(__file__).resolve().parents[3] / "crates/runtime/assets/extract-5m" / "tokenizer.json"
     tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_file=str(path))
     tokenizer.add_special_tokens({"eos_token": "<end>"})
     tokenizer.add_tokens(["<think>", "</think>"])
