@@ -11,7 +11,7 @@ use ffwd::{Compiler, Constraint, Matcher, Policy, Result, TokenId, Vocabulary};
 
 /// Tokenizer of the embedded models; its end token has id 2.
 const TOKENIZER: &[u8] =
-    include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/assets/extract-5m/tokenizer.json"));
+    include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/crates/runtime/assets/extract-5m/tokenizer.json"));
 const SCHEMA: &str = r#"{"type": "object", "properties": {"name": {"type": "string", "minLength": 1},
     "born": {"type": "string", "format": "date"}, "rank": {"enum": ["low", "high"]}},
     "required": ["name", "born", "rank"], "additionalProperties": false}"#;

@@ -9,7 +9,7 @@ use ffwd::{Compiler, Constraint, Matcher, Result, TokenId, Vocabulary};
 
 /// Tokenizer of the embedded models; its end token has id 2.
 const TOKENIZER: &[u8] =
-    include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/assets/extract-5m/tokenizer.json"));
+    include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/crates/runtime/assets/extract-5m/tokenizer.json"));
 const SCHEMA: &str = include_str!("data/invoice.schema.json");
 /// Text that the imitated model prefers. The constraint limits it to the record.
 const WISH: &str = r#"Sure: {"invoice_number":"INV-7","vendor":"Glacier","customer":"Mikkel","issue_date":"2024-03-14","total":1840.50,"currency":"EUR"} Anything else?"#;

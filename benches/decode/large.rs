@@ -48,7 +48,7 @@ fn spread(
 
 /// Writes the large model as a GGUF file.
 fn write(path: &Path) -> candle_core::Result<()> {
-    let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("assets/extract-5m/model-q8_0.gguf");
+    let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("crates/runtime/assets/extract-5m/model-q8_0.gguf");
     let mut file = File::open(from)?;
     let content = Content::read(&mut file)?;
     let number = |key: &str| content.metadata[&format!("llama.{key}")].to_u32().map(|n| n as usize);

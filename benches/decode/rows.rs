@@ -87,7 +87,7 @@ fn in_fewer_bits(from: &str, to: &std::path::Path, blocks: GgmlDType) -> candle_
 }
 
 pub(super) fn run() -> Result<()> {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/assets/extract-5m/model-q8_0.gguf");
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/crates/runtime/assets/extract-5m/model-q8_0.gguf");
     let dir = tempfile::tempdir().map_err(|e| Error::new(ErrorKind::Model, e.to_string()))?;
     let fewer = |name: &str, blocks| -> Result<_> {
         let to = dir.path().join(name);

@@ -152,7 +152,7 @@ fn values_may_begin_with_a_hyphen() {
 fn a_gguf_file_alone_is_a_model() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("model.gguf");
-    std::fs::copy("assets/extract-5m/model-q8_0.gguf", &path).unwrap();
+    std::fs::copy("crates/runtime/assets/extract-5m/model-q8_0.gguf", &path).unwrap();
     let date = ["generate", "The date is ", "--regex", "[0-9]{4}-[0-9]{2}-[0-9]{2}"];
     let output = ffwd(&[&date[..], &["--model", path.to_str().unwrap()]].concat());
     let (out, err) = texts(&output);
@@ -641,7 +641,9 @@ fn values_that_were_ended_are_named() {
     std::fs::write(&schema, text).unwrap();
     let schema = schema.to_str().unwrap();
     // A bias makes the model repeat a word.
-    let vocab = ffwd::Vocabulary::from_bytes(&std::fs::read("assets/extract-5m/tokenizer.json").unwrap());
+    let vocab = ffwd::Vocabulary::from_bytes(
+        &std::fs::read("crates/runtime/assets/extract-5m/tokenizer.json").unwrap(),
+    );
     let bias = format!("{}=90", vocab.unwrap().encode(" the").unwrap()[0]);
     let run = |command: &[&str], more: &[&str]| {
         let options = ["--logit-bias", &bias, "-n", "700"];

@@ -376,7 +376,7 @@ fn run_folder(folder: &Path, usual: Tokenized) {
 #[test]
 fn small_cases_are_right() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let tokenizer = root.join("assets/extract-5m/tokenizer.json");
+    let tokenizer = root.join("crates/runtime/assets/extract-5m/tokenizer.json");
     run_folder(&root.join("tests/data/real-inputs"), Tokenized::new(&tokenizer));
 }
 

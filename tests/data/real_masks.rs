@@ -37,7 +37,7 @@ fn pair() -> &'static Pair {
             Some(dir) => dir.join("tokenizers/llama3/tokenizer.json"),
             None => {
                 eprintln!("no benchmark data: the vocabulary is that of the embedded model");
-                Path::new(env!("CARGO_MANIFEST_DIR")).join("assets/extract-5m/tokenizer.json")
+                Path::new(env!("CARGO_MANIFEST_DIR")).join("crates/runtime/assets/extract-5m/tokenizer.json")
             }
         };
         let vocab = Vocabulary::from_file(file).expect("a tokenizer");

@@ -65,7 +65,7 @@ fn it_is_the_beginning_of_the_run() {
 /// tokens are the tokenizer's own.
 #[test]
 fn forced_tokens_are_those_of_every_text() {
-    let tokenizer = include_bytes!("../../assets/extract-5m/tokenizer.json");
+    let tokenizer = include_bytes!("../../crates/runtime/assets/extract-5m/tokenizer.json");
     let vocab = ffwd::Vocabulary::from_bytes(tokenizer).expect("a tokenizer");
     let compiler = Compiler::new(vocab.clone());
     const PARTS: [&str; 24] = [

@@ -107,7 +107,7 @@ fn texts_are_accepted_byte_by_byte() {
 
 #[test]
 fn texts_are_accepted_in_the_tokens_of_the_embedded_models() {
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("assets/extract-5m/tokenizer.json");
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("crates/runtime/assets/extract-5m/tokenizer.json");
     check(Vocabulary::from_file(file).unwrap());
 }
 

@@ -9,7 +9,10 @@ use ffwd_testkit::vocab::row;
 use serde_json::json;
 
 fn embedded() -> Vocabulary {
-    let json = include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/assets/extract-5m/tokenizer.json"));
+    let json = include_bytes!(concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/crates/runtime/assets/extract-5m/tokenizer.json"
+    ));
     Vocabulary::from_bytes(json).unwrap().with_eos(vec![2])
 }
 

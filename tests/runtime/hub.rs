@@ -15,8 +15,8 @@ use ffwd::model::{LoadOptions, Model};
 const COMMIT: &str = "0123456789abcdef0123456789abcdef01234567";
 /// What the branch `other` points to.
 const OTHER: &str = "89abcdef0123456789abcdef0123456789abcdef";
-const CONFIG: &[u8] = include_bytes!("../../assets/shakespeare-char-1m/config.json");
-const WEIGHTS: &[u8] = include_bytes!("../../assets/shakespeare-char-1m/model.safetensors");
+const CONFIG: &[u8] = include_bytes!("../../crates/runtime/assets/shakespeare-char-1m/config.json");
+const WEIGHTS: &[u8] = include_bytes!("../../crates/runtime/assets/shakespeare-char-1m/model.safetensors");
 /// The digest of [`DRAFT_GGUF`], as a hub would name it.
 const DRAFT_SHA256: &str = "dd5dec4848bf8c851d65a72d44f8715b35f7ea005cbff54dc5713b7f31faf693";
 

@@ -119,7 +119,7 @@ fn random_models_agree_with_the_reference() {
 
 #[test]
 fn the_embedded_character_model_agrees_with_the_reference() {
-    let weights = include_bytes!("../../assets/shakespeare-char-1m/model.safetensors");
+    let weights = include_bytes!("../../crates/runtime/assets/shakespeare-char-1m/model.safetensors");
     let model = Model::embedded_shakespeare(&f32_options()).unwrap();
     let tokens = tokens(40, 65, 5);
     let d = difference(&all(&model, &tokens), &reference_logits(weights, model.config(), &tokens));

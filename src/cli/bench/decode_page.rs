@@ -7,10 +7,10 @@ use super::arms::Arm;
 use super::decode_report::{ArmResult, DecodeReport, ScenarioResult};
 use super::outputs::BenchReport;
 use super::page;
-use crate::cli::table::escaped;
 use super::plot::{self, Mark};
 use crate::cli::spread::Spread;
 use crate::cli::table::Grid;
+use crate::cli::table::escaped;
 use crate::error::Result;
 
 impl BenchReport for DecodeReport {

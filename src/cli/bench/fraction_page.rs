@@ -15,9 +15,9 @@ use super::fraction_plot;
 use super::fraction_report::FractionReport;
 use super::outputs::BenchReport;
 use super::page;
-use crate::cli::table::escaped;
 use super::plot::{NARROW, WIDE};
 use crate::cli::table::Grid;
+use crate::cli::table::escaped;
 use crate::error::Result;
 
 const SCRIPT: &str = include_str!("fraction.js");

@@ -4,8 +4,8 @@ use serde::Serialize;
 
 use super::about::About;
 use super::arms::Arm;
-use crate::cli::forward_costs::ForwardCosts;
 use super::layout::Layout;
+use crate::cli::forward_costs::ForwardCosts;
 use crate::cli::spread::Spread;
 use crate::cli::table::{Grid, short};
 

@@ -12,8 +12,8 @@ use serde_json::Value;
 
 use super::args::{JsonArgs, ModelArgs, read_text};
 use super::forward_costs::ForwardCosts;
-use super::table::Grid;
 use super::schema_refs::ReferenceArgs;
+use super::table::Grid;
 use super::{help, output};
 use crate::constraint::{Constraint, Policy};
 use crate::decode::Engine;

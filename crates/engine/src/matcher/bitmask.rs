@@ -18,7 +18,7 @@ use crate::vocab::TokenId;
 ///
 /// ```
 /// # fn main() -> ffwd_engine::Result<()> {
-/// # let tokenizer = include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../assets/extract-5m/tokenizer.json"));
+/// # let tokenizer = include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/../runtime/assets/extract-5m/tokenizer.json"));
 /// use ffwd_engine::{Compiler, Constraint, Vocabulary};
 ///
 /// let vocab = Vocabulary::from_bytes(tokenizer)?;

@@ -67,7 +67,8 @@ const CASES: [Case; 6] = [
 ];
 
 fn vocabulary() -> Vocabulary {
-    let json = include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../assets/extract-5m/tokenizer.json"));
+    let json =
+        include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/../runtime/assets/extract-5m/tokenizer.json"));
     Vocabulary::from_bytes(json).expect("the tokenizer of the embedded model")
 }
 

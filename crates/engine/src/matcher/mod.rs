@@ -45,7 +45,7 @@ use tables::{GrammarTables, Replica};
 ///
 /// ```
 /// # fn main() -> ffwd_engine::Result<()> {
-/// # let tokenizer = include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../assets/extract-5m/tokenizer.json"));
+/// # let tokenizer = include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/../runtime/assets/extract-5m/tokenizer.json"));
 /// use ffwd_engine::{Compiler, Constraint, Vocabulary};
 ///
 /// let vocab = Vocabulary::from_bytes(tokenizer)?;
@@ -230,7 +230,7 @@ impl Matcher {
     ///
     /// ```
     /// # fn main() -> ffwd_engine::Result<()> {
-    /// # let tokenizer = include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../assets/extract-5m/tokenizer.json"));
+    /// # let tokenizer = include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/../runtime/assets/extract-5m/tokenizer.json"));
     /// use ffwd_engine::{Compiler, Constraint, Vocabulary};
     ///
     /// let vocab = Vocabulary::from_bytes(tokenizer)?;
@@ -298,7 +298,7 @@ impl Matcher {
     ///
     /// ```
     /// # fn main() -> ffwd_engine::Result<()> {
-    /// # let tokenizer = include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../assets/extract-5m/tokenizer.json"));
+    /// # let tokenizer = include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/../runtime/assets/extract-5m/tokenizer.json"));
     /// use ffwd_engine::{Compiler, Constraint, Vocabulary};
     ///
     /// let vocab = Vocabulary::from_bytes(tokenizer)?;
@@ -330,7 +330,7 @@ impl Matcher {
     ///
     /// ```
     /// # fn main() -> ffwd_engine::Result<()> {
-    /// # let tokenizer = include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../assets/extract-5m/tokenizer.json"));
+    /// # let tokenizer = include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/../runtime/assets/extract-5m/tokenizer.json"));
     /// use ffwd_engine::{Compiler, Constraint, Vocabulary};
     ///
     /// let vocab = Vocabulary::from_bytes(tokenizer)?;

@@ -97,8 +97,10 @@ mod tests {
     /// The tokens of a real vocabulary, through their bytes alone, have the same masks.
     #[test]
     fn masks_equal_those_of_the_tokenizer() -> Result<()> {
-        let file =
-            include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../assets/extract-5m/tokenizer.json"));
+        let file = include_bytes!(concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../runtime/assets/extract-5m/tokenizer.json"
+        ));
         let whole = Vocabulary::from_bytes(file)?;
         let ids = 0..whole.len() as TokenId;
         let tokens: Vec<&[u8]> = ids.clone().map(|id| whole.token_bytes(id)).collect();

@@ -50,7 +50,7 @@ pub type TokenId = u32;
 ///
 /// ```
 /// # fn main() -> ffwd_engine::Result<()> {
-/// # let tokenizer = include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../assets/extract-5m/tokenizer.json"));
+/// # let tokenizer = include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/../runtime/assets/extract-5m/tokenizer.json"));
 /// use ffwd_engine::Vocabulary;
 ///
 /// // Usually `Vocabulary::from_file("tokenizer.json")?`.

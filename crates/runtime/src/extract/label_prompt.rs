@@ -7,8 +7,7 @@ use crate::error::Result;
 /// The system message.
 const SYSTEM: &str = "You are a text classifier. Answer with the label only.";
 /// The message of the user, with places for the labels and the text.
-pub const LABEL_QUESTION: &str =
-    "Classify the text into one of these labels: {labels}.\n\nText: {text}";
+pub const LABEL_QUESTION: &str = "Classify the text into one of these labels: {labels}.\n\nText: {text}";
 
 /// Returns the prompt with this message of the user. In a chat the answer begins without a space.
 pub fn label_prompt(engine: &Engine, user: &str) -> Result<Prompt> {

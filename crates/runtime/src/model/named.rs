@@ -148,7 +148,7 @@ fn places(others: &[PathBuf]) -> Vec<PathBuf> {
         let checkouts = program.ancestors().skip(2).take(ABOVE).map(|folder| folder.join("assets/adapters"));
         places.extend(checkouts.filter(|folder| folder.is_dir()));
     }
-    places.push(Path::new(env!("CARGO_MANIFEST_DIR")).join("assets/adapters"));
+    places.push(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../assets/adapters"));
     places
 }
 

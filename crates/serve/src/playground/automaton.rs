@@ -16,12 +16,12 @@ use axum::http::Response;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use ffwd_runtime::constraint::{Constraint, Policy};
-use ffwd_runtime::matcher::StateGraph;
 use crate::api_error::{ApiError, ApiResult, json_response};
 use crate::app::App;
 use crate::fields::Fields;
 use crate::model::LoadedModel;
+use ffwd_runtime::constraint::{Constraint, Policy};
+use ffwd_runtime::matcher::StateGraph;
 use ffwd_runtime::vocab::Vocabulary;
 
 /// Largest constraint in bytes: more has no graph that can be looked at.

@@ -14,13 +14,13 @@ use axum::extract::State;
 use axum::http::{Response, StatusCode};
 use serde_json::{Value, json};
 
-use ffwd_runtime::decode::{CancelToken, Engine, Mode, Output, Request, forced_share};
-use ffwd_runtime::extract::Extractor;
-use ffwd_runtime::model::{ForwardRounds, forward_times};
 use crate::api_error::{ApiError, ApiResult, json_response};
 use crate::app::{App, blocking};
 use crate::fields::Fields;
 use crate::model::LoadedModel;
+use ffwd_runtime::decode::{CancelToken, Engine, Mode, Output, Request, forced_share};
+use ffwd_runtime::extract::Extractor;
+use ffwd_runtime::model::{ForwardRounds, forward_times};
 
 /// The text of the records.
 const TEXT: &str = "Ticket 4821: Mira Lang from Porto writes that the lamp arrived broken on 14 March. \

@@ -21,13 +21,13 @@ use super::distribution::{Distribution, nucleus, ranked};
 use super::state::next_logits;
 use super::tokens::token_text;
 use super::toy_machine::{self, Profile, TASK, ToyMachine, WANTED_SOURCE};
-use ffwd_runtime::error::Error;
-use ffwd_runtime::extract::Extractor;
-use ffwd_runtime::matcher::{CompiledGrammar, Matcher};
 use crate::api_error::{ApiError, ApiResult, json_response};
 use crate::app::App;
 use crate::fields::Fields;
 use crate::model::LoadedModel;
+use ffwd_runtime::error::Error;
+use ffwd_runtime::extract::Extractor;
+use ffwd_runtime::matcher::{CompiledGrammar, Matcher};
 use ffwd_runtime::vocab::TokenId;
 
 /// Largest number of tokens of a walk.

@@ -15,14 +15,14 @@ use tokio::sync::mpsc::Sender;
 
 use super::generation::read_generation;
 use super::tokens::{token_json, tokens_json};
-use ffwd_runtime::decode::{ForwardTrace, Output, TracedToken};
-use ffwd_runtime::sample::SamplingParams;
 use crate::api_error::ApiResult;
 use crate::app::App;
 use crate::fields::Fields;
 use crate::prepare::ReadyRequest;
 use crate::running::{RunMessage, Running};
 use crate::stream::{Events, event_response};
+use ffwd_runtime::decode::{ForwardTrace, Output, TracedToken};
+use ffwd_runtime::sample::SamplingParams;
 use ffwd_runtime::vocab::Vocabulary;
 
 pub(super) async fn generate(State(app): State<Arc<App>>, body: Body) -> ApiResult<Response<Body>> {

@@ -1,12 +1,12 @@
 //! The request that the tab "Generate" sends: prompt, constraint and options.
 
-use ffwd_runtime::sample::SamplingParams;
 use crate::api_error::{ApiError, ApiResult};
 use crate::chat::positive;
 use crate::fields::Fields;
 use crate::messages::add_text;
 use crate::options::read_options;
 use crate::request::{ChatInput, FormatKind, FormatRequest, GenerationRequest, PromptInput};
+use ffwd_runtime::sample::SamplingParams;
 
 /// Default limit of output tokens.
 const DEFAULT_MAX_TOKENS: usize = 200;

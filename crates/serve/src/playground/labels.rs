@@ -12,13 +12,13 @@ use axum::http::Response;
 use serde_json::{Value, json};
 
 use super::tokens::token_text;
-use ffwd_runtime::constraint::token_machine::{LabelTrie, Labels, Lead, Levels};
-use ffwd_runtime::decode::{LabelOptions, LabelProbabilities};
-use ffwd_runtime::extract::{LABEL_QUESTION, Template, label_prompt};
 use crate::api_error::{ApiError, ApiResult, json_response};
 use crate::app::App;
 use crate::fields::Fields;
 use crate::model::LoadedModel;
+use ffwd_runtime::constraint::token_machine::{LabelTrie, Labels, Lead, Levels};
+use ffwd_runtime::decode::{LabelOptions, LabelProbabilities};
+use ffwd_runtime::extract::{LABEL_QUESTION, Template, label_prompt};
 
 /// Largest number of labels of a request.
 const MAX_LABELS: usize = 500;

@@ -15,14 +15,14 @@ use tokio::time::Instant;
 use super::distribution::softmax;
 use super::generation::read_generation;
 use super::tokens::{token_json, token_text, tokens_json};
-use ffwd_runtime::matcher::{Matcher, Verdict};
-use ffwd_runtime::sample::SamplingParams;
 use crate::api_error::{ApiError, ApiResult, json_response};
 use crate::app::App;
 use crate::fields::Fields;
 use crate::model::LoadedModel;
 use crate::prepare::ReadyRequest;
 use crate::running::timed_out;
+use ffwd_runtime::matcher::{Matcher, Verdict};
+use ffwd_runtime::sample::SamplingParams;
 use ffwd_runtime::vocab::{TokenId, Vocabulary};
 
 /// Number of tokens in each list of probable tokens.
@@ -92,7 +92,8 @@ fn look(
     let mut matcher = prepared.grammar.as_ref().map(|grammar| grammar.matcher());
     if let Some(matcher) = &mut matcher {
         for (i, &token) in position.tokens.iter().enumerate() {
-            let refused = |error: ffwd_runtime::Error| ApiError::field(format!("tokens[{i}]"), error.to_string());
+            let refused =
+                |error: ffwd_runtime::Error| ApiError::field(format!("tokens[{i}]"), error.to_string());
             matcher.accept_token(token).map_err(refused)?;
         }
     }

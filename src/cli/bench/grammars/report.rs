@@ -9,9 +9,9 @@ use super::super::engines::TextWalk;
 use super::super::outputs::BenchReport;
 use super::super::page;
 use super::super::percentiles::{Percentiles, distribution};
+use super::passes::Rotation;
 use crate::cli::spread::Spread;
 use crate::cli::table::{Grid, short};
-use super::passes::Rotation;
 use crate::error::Result;
 
 /// All results of a run.

@@ -551,7 +551,7 @@ mod tests {
 
     #[test]
     fn the_proof_notices_what_is_wrong() {
-        let json = include_bytes!("../../../../../assets/extract-5m/tokenizer.json");
+        let json = include_bytes!("../../../../runtime/assets/extract-5m/tokenizer.json");
         let vocab = Vocabulary::from_bytes(json).unwrap().with_eos(vec![2]);
         let labels: Vec<String> = ["sport", "sports", "science"].map(String::from).to_vec();
         let spellings: Vec<_> = labels.iter().map(|l| vocab.encode(l).unwrap()).collect();

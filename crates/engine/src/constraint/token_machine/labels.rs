@@ -67,7 +67,7 @@ pub(crate) struct Several {
 /// use ffwd_engine::{Compiler, Constraint, Vocabulary};
 ///
 /// # fn main() -> ffwd_engine::Result<()> {
-/// # let tokenizer = include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../assets/extract-5m/tokenizer.json"));
+/// # let tokenizer = include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/../runtime/assets/extract-5m/tokenizer.json"));
 /// # let vocab = Vocabulary::from_bytes(tokenizer)?.with_eos(vec![2]);
 /// let labels = Labels::new(["sport", "science", "politics"]).several(", ").at_most(2);
 /// let grammar = Compiler::new(vocab.clone()).compile(&Constraint::labels(&labels))?;

@@ -18,7 +18,7 @@ use crate::error::{Error, ErrorKind, Result};
 /// use ffwd_engine::{Compiler, Constraint, Vocabulary};
 ///
 /// # fn main() -> ffwd_engine::Result<()> {
-/// # let tokenizer = include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../assets/extract-5m/tokenizer.json"));
+/// # let tokenizer = include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/../runtime/assets/extract-5m/tokenizer.json"));
 /// // Usually `Vocabulary::from_file("tokenizer.json")?`.
 /// let vocab = Vocabulary::from_bytes(tokenizer)?;
 /// let lower = vocab.tokens_matching("[a-z]")?;

@@ -74,7 +74,7 @@ mod tests {
     #[test]
     fn words_are_split_where_the_tokenizer_splits() {
         let vocab = crate::model::embedded::vocabulary().unwrap();
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/eval/handwritten_dev.jsonl");
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/data/eval/handwritten_dev.jsonl");
         let mut texts = 0;
         for line in std::fs::read_to_string(path).unwrap().lines() {
             let entry: serde_json::Value = serde_json::from_str(line).unwrap();

@@ -184,7 +184,7 @@ mod tests {
     /// No record and no text of the evaluation sets is a runaway at any byte.
     #[test]
     fn real_records_and_texts_are_none() {
-        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/eval");
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/data/eval");
         let mut checked = 0;
         for set in ["handwritten_dev", "synthetic_heldout", "synthetic_seen", "toolcalls"] {
             let lines = std::fs::read_to_string(format!("{folder}/{set}.jsonl")).unwrap();
