@@ -1,5 +1,4 @@
 //! The program as a child process: output, exit codes, messages.
-#![cfg(all(feature = "cli", feature = "embedded"))]
 
 mod adapters;
 mod bench;

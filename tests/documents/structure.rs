@@ -190,9 +190,9 @@ impl Crate {
     }
 }
 
-fn crates() -> [Crate; 2] {
+fn crates() -> [Crate; 4] {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    ["crates/engine/src", "src"].map(|folder| Crate::read(&root.join(folder)))
+    ["crates/engine/src", "crates/runtime/src", "crates/serve/src", "src"].map(|folder| Crate::read(&root.join(folder)))
 }
 
 #[test]
@@ -200,7 +200,7 @@ fn circles_of_imports_are_small() {
     for one in crates() {
         let mut found: Vec<_> = one.circles();
         found.sort_by_key(|circle| std::cmp::Reverse(circle.len()));
-        let largest: Vec<String> = found[0].iter().map(|module| module.join("::")).collect();
+        let largest: Vec<String> = found.first().into_iter().flatten().map(|module| module.join("::")).collect();
         println!("{} circles, the largest of {}", found.len(), largest.len());
         assert!(largest.len() <= MAX_CIRCLE, "{} files use each other: {largest:?}", largest.len());
     }
@@ -211,7 +211,7 @@ fn types_have_few_methods() {
     for one in crates() {
         let mut found: Vec<_> = one.methods().into_iter().map(|(name, n)| (n, name)).collect();
         found.sort();
-        assert!(found.len() > 100);
+        assert!(found.len() > 10);
         let most: Vec<_> = found.iter().rev().take(5).collect();
         println!("{most:?}");
         assert!(most[0].0 <= MAX_METHODS, "split these types: {most:?}");
