@@ -59,7 +59,7 @@ impl WeightForm for KernelForm {
     }
 
     fn matrix_of_rows(&self, dtype: TensorType, rows: &[&[u8]], inputs: usize) -> Result<Arc<dyn Matrix>> {
-        Ok(weights::matrix(dtype, rows, inputs))
+        Ok(dtype.matrix(rows, inputs))
     }
 
     fn linear(

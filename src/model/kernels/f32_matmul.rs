@@ -195,13 +195,12 @@ impl<T: Weight> Columns<'_, T> {
             }
             c += C;
         }
-        while c < self.to {
-            // SAFETY: by the caller's promise.
-            let y = unsafe { tile::<V, T, R, 1>(xs, [self.w.row(c)]) };
-            for (r, row) in y.iter().enumerate() {
-                self.out.put(first + r, c, row[0]);
+        for c in c..self.to {
+            for (r, x) in xs.into_iter().enumerate() {
+                // SAFETY: by the caller's promise.
+                let y = unsafe { tile::<V, T, 1, 1>([x], [self.w.row(c)]) };
+                self.out.put(first + r, c, y[0][0]);
             }
-            c += 1;
         }
         R
     }
@@ -221,9 +220,8 @@ impl<T: Weight> Work for Columns<'_, T> {
                 r += match left {
                     1 => self.rows::<V, 1, 8>(r),
                     2 => self.rows::<V, 2, 4>(r),
-                    3 => self.rows::<V, 3, 3>(r),
+                    3 | 5 => self.rows::<V, 3, 3>(r),
                     4 | 7 | 8 => self.rows::<V, 4, 3>(r),
-                    5 | 9 => self.rows::<V, 5, 2>(r),
                     _ => self.rows::<V, 6, 2>(r),
                 };
             }

@@ -2,7 +2,7 @@ use candle_core::quantized::{QStorage, QTensor};
 use candle_core::{Device, Storage};
 use half::f16;
 
-use super::super::formats::{Iq4Nl, Iq4Xs, Q2K, Q3K, Q4_0, Q4_1, Q4K, Q5_0, Q5_1, Q5K, Q6K, Q8_0};
+use super::super::formats::{self, iq4_nl::Iq4Nl, iq4_xs::Iq4Xs};
 use super::super::matrix::Matrix;
 use super::super::quantize::Round;
 use super::super::simd16::Portable;
@@ -56,18 +56,12 @@ fn of_one<F: BlockFormat>(kind: TensorType, rows: usize, width: usize, check: &i
 }
 
 fn of_each_kind(rows: usize, width: usize, check: &impl Check) {
-    of_one::<Q4_0>(TensorType::Q4_0, rows, width, check);
-    of_one::<Q4_1>(TensorType::Q4_1, rows, width, check);
-    of_one::<Q5_0>(TensorType::Q5_0, rows, width, check);
-    of_one::<Q5_1>(TensorType::Q5_1, rows, width, check);
-    of_one::<Q8_0>(TensorType::Q8_0, rows, width, check);
-    of_one::<Q2K>(TensorType::Q2K, rows, width, check);
-    of_one::<Q3K>(TensorType::Q3K, rows, width, check);
-    of_one::<Q4K>(TensorType::Q4K, rows, width, check);
-    of_one::<Q5K>(TensorType::Q5K, rows, width, check);
-    of_one::<Q6K>(TensorType::Q6K, rows, width, check);
-    of_one::<Iq4Nl>(TensorType::Iq4Nl, rows, width, check);
-    of_one::<Iq4Xs>(TensorType::Iq4Xs, rows, width, check);
+    macro_rules! each {
+        ($($module:ident::$Format:ident = $id:literal, $name:literal, $candle:expr;)*) => {
+            $(of_one::<formats::$module::$Format>(TensorType::$Format, rows, width, check);)*
+        };
+    }
+    formats::formats!(each);
 }
 
 #[test]
