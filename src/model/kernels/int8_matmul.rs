@@ -26,7 +26,7 @@
 use super::f32_matmul::in_items;
 use super::formats::{BlockFormat, GROUP};
 use super::packed::Packed;
-use super::quantize::{Activations, BLOCK, Int8Rows, MOST_ROWS_OF_PAIR, TileShape};
+use super::quantize::{Activations, BLOCK, Int8Rows, MOST_ROWS_OF_PAIR, MOST_ROWS_UNPACKED, TileShape};
 use super::simd16::{LANES16, Simd16, Simd16Work, run};
 use super::{Out, Rows, Target};
 
@@ -284,15 +284,15 @@ unsafe fn all_rows<V: Simd16, F: BlockFormat, const G: usize>(
     }
 }
 
-/// Returns true if tiles of this shape are compiled. Two groups pay for weights that need no
-/// unpacking.
+/// Returns true if tiles of this shape are compiled. Two groups and many rows pay for weights that
+/// need no unpacking.
 const fn pays<V: Simd16, F: BlockFormat>(rows: usize, groups: usize) -> bool {
     let mut i = 0;
     while i < V::TILE_ROWS.len() && V::TILE_ROWS[i] != rows {
         i += 1;
     }
     let pairs = V::HAS_32_REGISTERS && F::IS_BYTES && rows <= MOST_ROWS_OF_PAIR;
-    i < V::TILE_ROWS.len() && (groups == 1 || pairs)
+    i < V::TILE_ROWS.len() && if groups == 1 { rows <= MOST_ROWS_UNPACKED || F::IS_BYTES } else { pairs }
 }
 
 /// Computes a tile of `rows` rows, from `first` on, of G groups whose outputs begin at `at`.
@@ -318,7 +318,7 @@ unsafe fn row_tile<V: Simd16, F: BlockFormat, const G: usize>(
         };
     }
     // SAFETY: by the caller's promise.
-    unsafe { tiles_of!(1 2 3 4 6 8) }
+    unsafe { tiles_of!(1 2 3 4 5 6 7 8 9 10 11 12) }
 }
 
 /// Computes `out[r][c] = x.row(r) . w.row(c)`, with the activations in 8 bits.
@@ -326,7 +326,7 @@ pub(super) fn matmul_int8<F: BlockFormat>(x: &mut Activations, w: &Packed<F>, ou
     assert_eq!(x.rows.width, w.width(), "widths of a product");
     let shape = TileShape::new(w.rows() * w.width(), F::IS_BYTES);
     let rows = x.rows;
-    let rounded = x.rounded(shape, F::SCALED);
+    let rounded = x.rounded(shape, F::SCALED, F::IS_BYTES);
     in_items(&rows, w.rows(), OUTPUTS_PER_ITEM, out, |from, to, target| {
         let outputs = Outputs { from, to, out: target };
         match rounded.rows {

@@ -48,7 +48,7 @@ pub(super) struct Int8Rows {
 /// results.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct TileShape {
-    /// The numbers of rows that a tile may have: [`Simd16::TILE_ROWS`].
+    /// The numbers of rows that a tile may have: those of [`Simd16::TILE_ROWS`] that the weights use.
     sizes: &'static [usize],
     /// True if two groups of outputs are multiplied together, for as many rows as
     /// [`MOST_ROWS_OF_PAIR`], so that each load is used twice.
@@ -67,11 +67,15 @@ impl TileShape {
         run(ShapeOf { weights, bytes })
     }
 
+    fn largest(self) -> usize {
+        self.sizes[self.sizes.len() - 1]
+    }
+
     /// Returns the number of rows of the next tile if `left` rows are left. It may be one more than
     /// these: five rows are a tile of six, since a tile of few rows costs nearly as much as one of
     /// more. For the same reason tiles have similar sizes.
     pub fn rows(self, left: usize) -> usize {
-        let largest = self.sizes[self.sizes.len() - 1];
+        let largest = self.largest();
         // For seven and eight rows one group is faster than two tiles of pairs.
         let most = if self.pairs && left > largest { MOST_ROWS_OF_PAIR } else { largest };
         let alike = left.div_ceil(left.div_ceil(most).max(1));
@@ -92,14 +96,18 @@ pub(super) struct ShapeOf {
 impl Simd16Work<TileShape> for ShapeOf {
     #[inline(always)]
     unsafe fn with<V: Simd16>(self) -> TileShape {
-        // Weights from memory are one stream, which takes one group.
-        let pairs = V::HAS_32_REGISTERS && self.bytes && self.weights < STREAMED_FROM_WEIGHTS;
-        TileShape { sizes: V::TILE_ROWS, pairs }
+        // Weights from memory are one stream, which takes one group and many rows.
+        let streamed = self.weights >= STREAMED_FROM_WEIGHTS;
+        let most = if self.bytes && streamed { usize::MAX } else { MOST_ROWS_UNPACKED };
+        let sizes = &V::TILE_ROWS[..V::TILE_ROWS.partition_point(|rows| *rows <= most)];
+        TileShape { sizes, pairs: V::HAS_32_REGISTERS && self.bytes && !streamed }
     }
 }
 
 /// Maximum number of rows of a tile of two groups, whose sums fill the registers.
 pub(super) const MOST_ROWS_OF_PAIR: usize = 6;
+/// Maximum number of rows of a tile for weights that are unpacked: more are no faster.
+pub(super) const MOST_ROWS_UNPACKED: usize = 8;
 /// Number of weights from which a matrix is assumed to come from memory: more than a processor's
 /// second-level cache holds. The matrices of the embedded models are smaller, except that of the
 /// outputs.
@@ -162,9 +170,13 @@ impl<'a> Activations<'a> {
     }
 
     /// Returns the rounded rows for weights of which `scaled` inputs have the same scale. Their tiles
-    /// are as wanted, or as an earlier product had them.
-    pub(super) fn rounded(&mut self, tiling: TileShape, scaled: usize) -> &Int8Rows {
-        if let Some(other) = self.rounded.take_if(|rounded| rounded.scaled != scaled) {
+    /// are as wanted, or as an earlier product had them, if weights that are `bytes` or not can use
+    /// these.
+    pub(super) fn rounded(&mut self, tiling: TileShape, scaled: usize, bytes: bool) -> &Int8Rows {
+        let is_usable = |rounded: &Int8Rows| {
+            rounded.scaled == scaled && (bytes || rounded.tiling.largest() <= MOST_ROWS_UNPACKED)
+        };
+        if let Some(other) = self.rounded.take_if(|rounded| !is_usable(rounded)) {
             other.recycle();
         }
         self.rounded.get_or_insert_with(|| Int8Rows::new(&self.rows, tiling, scaled))
@@ -225,7 +237,8 @@ mod tests {
     #[test]
     fn activations_are_off_by_half_a_step_at_most_and_the_sums_are_theirs() {
         let sizes = [(1, 32), (2, 96), (7, 64), (16, 352), (33, 32)];
-        let tilings = [&[1][..], &[1, 4], &[1, 2, 3, 4, 6]].map(|sizes| TileShape { sizes, pairs: false });
+        let tilings = [&[1][..], &[1, 4], &[1, 2, 3, 4, 6], &[1, 2, 3, 4, 6, 8, 9, 10, 11, 12]]
+            .map(|sizes| TileShape { sizes, pairs: false });
         let wide = [false, true].map(|pairs| TileShape { sizes: &[1, 2, 3, 4, 6, 8], pairs });
         let tilings = [&tilings[..], &wide[..]].concat();
         for ((rows, width), &tiling) in
