@@ -220,8 +220,9 @@ impl<T: Weight> Work for Columns<'_, T> {
                 r += match left {
                     1 => self.rows::<V, 1, 8>(r),
                     2 => self.rows::<V, 2, 4>(r),
-                    3 | 5 => self.rows::<V, 3, 3>(r),
+                    3 => self.rows::<V, 3, 3>(r),
                     4 | 7 | 8 => self.rows::<V, 4, 3>(r),
+                    5 | 9 => self.rows::<V, 5, 2>(r),
                     _ => self.rows::<V, 6, 2>(r),
                 };
             }
