@@ -18,7 +18,7 @@ use rayon::prelude::*;
 use super::Precision;
 use super::config::bad;
 use super::tensor_type::TensorType;
-use super::weights::{RawTensor, matrix};
+use super::weights::RawTensor;
 use crate::error::{Error, Result};
 
 /// Number of weights that a thread converts at a time.
@@ -75,7 +75,7 @@ pub(super) fn widened(raw: &RawTensor) -> Vec<f32> {
         return Vec::new();
     }
     let rows: Vec<&[u8]> = raw.bytes.chunks_exact(row).collect();
-    let matrix = matrix(raw.dtype, &rows, raw.inputs);
+    let matrix = raw.dtype.matrix(&rows, raw.inputs);
     let mut out = vec![0.0; raw.outputs * raw.inputs];
     for (i, out) in out.chunks_exact_mut(raw.inputs).enumerate() {
         matrix.row(i, out);

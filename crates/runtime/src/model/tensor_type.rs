@@ -1,47 +1,54 @@
 //! The number types of weights in files: floats, and blocks of quantised numbers.
 
-use candle_core::quantized::GgmlDType;
+use std::sync::Arc;
 
+use candle_core::quantized::GgmlDType;
+use half::{bf16, f16};
+
+use super::kernels::formats::{self, BlockFormat};
+use super::kernels::{Dense, Matrix, Packed};
 use crate::error::{Error, ErrorKind, Result};
 
-/// A type of the numbers of a tensor.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum TensorType {
-    F32,
-    F16,
-    Bf16,
-    Q4_0,
-    Q4_1,
-    Q5_0,
-    Q5_1,
-    Q8_0,
-    Q2K,
-    Q3K,
-    Q4K,
-    Q5K,
-    Q6K,
-    Iq4Nl,
-    Iq4Xs,
-}
+/// Defines all types: the floats, and the formats of the table.
+macro_rules! types {
+    ($($module:ident::$Format:ident = $id:literal, $name:literal, $candle:expr;)*) => {
+        /// A type of the numbers of a tensor.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        pub(crate) enum TensorType {
+            F32,
+            F16,
+            Bf16,
+            $($Format,)*
+        }
 
-/// For each type its number in GGUF files, its name, and the weights and the bytes of a block.
-const TYPES: [(TensorType, u32, &str, usize, usize); 15] = [
-    (TensorType::F32, 0, "F32", 1, 4),
-    (TensorType::F16, 1, "F16", 1, 2),
-    (TensorType::Bf16, 30, "BF16", 1, 2),
-    (TensorType::Q4_0, 2, "Q4_0", 32, 18),
-    (TensorType::Q4_1, 3, "Q4_1", 32, 20),
-    (TensorType::Q5_0, 6, "Q5_0", 32, 22),
-    (TensorType::Q5_1, 7, "Q5_1", 32, 24),
-    (TensorType::Q8_0, 8, "Q8_0", 32, 34),
-    (TensorType::Q2K, 10, "Q2_K", 256, 84),
-    (TensorType::Q3K, 11, "Q3_K", 256, 110),
-    (TensorType::Q4K, 12, "Q4_K", 256, 144),
-    (TensorType::Q5K, 13, "Q5_K", 256, 176),
-    (TensorType::Q6K, 14, "Q6_K", 256, 210),
-    (TensorType::Iq4Nl, 20, "IQ4_NL", 32, 18),
-    (TensorType::Iq4Xs, 23, "IQ4_XS", 256, 136),
-];
+        /// For each type its number in GGUF files, its name, the weights and the bytes of a block, and
+        /// candle's name. In the order of the variants.
+        const TYPES: &[(TensorType, u32, &str, usize, usize, Option<GgmlDType>)] = &[
+            (TensorType::F32, 0, "F32", 1, 4, Some(GgmlDType::F32)),
+            (TensorType::F16, 1, "F16", 1, 2, Some(GgmlDType::F16)),
+            (TensorType::Bf16, 30, "BF16", 1, 2, Some(GgmlDType::BF16)),
+            $({
+                type F = formats::$module::$Format;
+                (TensorType::$Format, $id, $name, F::BLOCK_WEIGHTS, F::BLOCK_BYTES, $candle)
+            },)*
+        ];
+
+        impl TensorType {
+            /// Returns a matrix of rows in the format of a file.
+            pub fn matrix(self, rows: &[&[u8]], inputs: usize) -> Arc<dyn Matrix> {
+                match self {
+                    TensorType::F32 => Arc::new(Dense::<f32>::new(rows, inputs)),
+                    TensorType::F16 => Arc::new(Dense::<f16>::new(rows, inputs)),
+                    TensorType::Bf16 => Arc::new(Dense::<bf16>::new(rows, inputs)),
+                    $(TensorType::$Format => {
+                        Arc::new(Packed::<formats::$module::$Format>::new(rows, inputs))
+                    })*
+                }
+            }
+        }
+    };
+}
+formats::formats!(types);
 
 /// Types that GGUF files may have and that are not supported.
 const UNSUPPORTED: [(u32, &str); 19] = [
@@ -82,9 +89,8 @@ impl TensorType {
             .hint(format!("take a file with other weights; these types work: {}", known.join(", "))))
     }
 
-    fn entry(self) -> &'static (TensorType, u32, &'static str, usize, usize) {
-        // Every type has an entry; a test checks it.
-        TYPES.iter().find(|t| t.0 == self).unwrap_or(&TYPES[0])
+    fn entry(self) -> &'static (TensorType, u32, &'static str, usize, usize, Option<GgmlDType>) {
+        &TYPES[self as usize]
     }
 
     /// Returns the name that people use.
@@ -113,22 +119,7 @@ impl TensorType {
 
     /// Returns candle's name of the type, if it has one.
     pub fn candle(self) -> Option<GgmlDType> {
-        Some(match self {
-            TensorType::F32 => GgmlDType::F32,
-            TensorType::F16 => GgmlDType::F16,
-            TensorType::Bf16 => GgmlDType::BF16,
-            TensorType::Q4_0 => GgmlDType::Q4_0,
-            TensorType::Q4_1 => GgmlDType::Q4_1,
-            TensorType::Q5_0 => GgmlDType::Q5_0,
-            TensorType::Q5_1 => GgmlDType::Q5_1,
-            TensorType::Q8_0 => GgmlDType::Q8_0,
-            TensorType::Q2K => GgmlDType::Q2K,
-            TensorType::Q3K => GgmlDType::Q3K,
-            TensorType::Q4K => GgmlDType::Q4K,
-            TensorType::Q5K => GgmlDType::Q5K,
-            TensorType::Q6K => GgmlDType::Q6K,
-            TensorType::Iq4Nl | TensorType::Iq4Xs => return None,
-        })
+        self.entry().5
     }
 }
 
@@ -138,10 +129,10 @@ mod tests {
 
     #[test]
     fn sizes_are_those_of_candle() {
-        for (kind, id, name, weights, bytes) in TYPES {
+        for &(kind, id, name, weights, bytes, candle) in TYPES {
             assert_eq!(TensorType::from_gguf(id, "w").unwrap(), kind);
             assert_eq!((kind.name(), kind.block_weights(), kind.block_bytes()), (name, weights, bytes));
-            if let Some(candle) = kind.candle() {
+            if let Some(candle) = candle {
                 assert_eq!((candle.block_size(), candle.type_size()), (weights, bytes), "{name}");
             }
         }

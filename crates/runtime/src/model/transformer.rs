@@ -32,7 +32,7 @@ use super::kv_layer::{KvFormat, KvPrecision};
 use super::layers::{Layer, LayerNorms, LoadedWeights, WeightForm};
 use super::rope::RotaryTable;
 use super::tensor_type::TensorType;
-use super::weights::{self, FusedLinear, RawTensor, TensorSource};
+use super::weights::{FusedLinear, RawTensor, TensorSource};
 use crate::error::Result;
 
 /// Maximum number of tokens that run together.
@@ -59,7 +59,7 @@ impl WeightForm for KernelForm {
     }
 
     fn matrix_of_rows(&self, dtype: TensorType, rows: &[&[u8]], inputs: usize) -> Result<Arc<dyn Matrix>> {
-        Ok(weights::matrix(dtype, rows, inputs))
+        Ok(dtype.matrix(rows, inputs))
     }
 
     fn linear(

@@ -14,14 +14,9 @@
 
 use std::sync::Arc;
 
-use half::{bf16, f16};
-
 use super::config::{ModelConfig, bad};
 use super::gguf::file::Gguf;
-use super::kernels::{
-    Activations, Dense, Iq4Nl, Iq4Xs, Matrix, Out, Packed, Q2K, Q3K, Q4_0, Q4_1, Q4K, Q5_0, Q5_1, Q5K, Q6K,
-    Q8_0, Rows, multiply_all,
-};
+use super::kernels::{Activations, Matrix, Out, Rows, multiply_all};
 use super::low_rank::LowRank;
 use super::precision::widened;
 use super::safetensors::Safetensors;
@@ -43,27 +38,6 @@ impl RawTensor<'_> {
     /// Returns the bytes of each output.
     pub(super) fn rows(&self) -> impl Iterator<Item = &[u8]> {
         self.bytes.chunks_exact(self.bytes.len() / self.outputs.max(1))
-    }
-}
-
-/// Returns a matrix of rows in the format of a file.
-pub(super) fn matrix(dtype: TensorType, rows: &[&[u8]], inputs: usize) -> Arc<dyn Matrix> {
-    match dtype {
-        TensorType::F32 => Arc::new(Dense::<f32>::new(rows, inputs)),
-        TensorType::F16 => Arc::new(Dense::<f16>::new(rows, inputs)),
-        TensorType::Bf16 => Arc::new(Dense::<bf16>::new(rows, inputs)),
-        TensorType::Q4_0 => Arc::new(Packed::<Q4_0>::new(rows, inputs)),
-        TensorType::Q4_1 => Arc::new(Packed::<Q4_1>::new(rows, inputs)),
-        TensorType::Q5_0 => Arc::new(Packed::<Q5_0>::new(rows, inputs)),
-        TensorType::Q5_1 => Arc::new(Packed::<Q5_1>::new(rows, inputs)),
-        TensorType::Q8_0 => Arc::new(Packed::<Q8_0>::new(rows, inputs)),
-        TensorType::Q2K => Arc::new(Packed::<Q2K>::new(rows, inputs)),
-        TensorType::Q3K => Arc::new(Packed::<Q3K>::new(rows, inputs)),
-        TensorType::Q4K => Arc::new(Packed::<Q4K>::new(rows, inputs)),
-        TensorType::Q5K => Arc::new(Packed::<Q5K>::new(rows, inputs)),
-        TensorType::Q6K => Arc::new(Packed::<Q6K>::new(rows, inputs)),
-        TensorType::Iq4Nl => Arc::new(Packed::<Iq4Nl>::new(rows, inputs)),
-        TensorType::Iq4Xs => Arc::new(Packed::<Iq4Xs>::new(rows, inputs)),
     }
 }
 
@@ -259,7 +233,7 @@ impl ModelConfig {
 
 #[cfg(test)]
 mod tests {
-    use super::super::kernels::Expansion;
+    use super::super::kernels::{Dense, Expansion};
     use super::super::low_rank::Expanded;
     use super::*;
 

@@ -31,7 +31,7 @@ use super::precision::widened;
 use super::safetensors::Safetensors;
 use super::tensor_names::{LayerTensor, gguf_part, safetensors_part};
 use super::tensor_type::TensorType;
-use super::weights::{RawTensor, TensorSource, matrix};
+use super::weights::{RawTensor, TensorSource};
 use crate::error::{Error, ErrorKind, Place, Result};
 use crate::vocab::TokenId;
 
@@ -209,7 +209,7 @@ impl Adapter {
         let same_type = reductions.chunk_by(|a, b| a.dtype == b.dtype);
         let reductions = same_type.map(|same| {
             let rows: Vec<&[u8]> = same.iter().flat_map(RawTensor::rows).collect();
-            matrix(same[0].dtype, &rows, inputs)
+            same[0].dtype.matrix(&rows, inputs)
         });
         let reductions: Vec<_> = reductions.collect();
         Ok((!expansions.is_empty()).then_some(LowRank { reductions, expansions }))

@@ -195,13 +195,12 @@ impl<T: Weight> Columns<'_, T> {
             }
             c += C;
         }
-        while c < self.to {
-            // SAFETY: by the caller's promise.
-            let y = unsafe { tile::<V, T, R, 1>(xs, [self.w.row(c)]) };
-            for (r, row) in y.iter().enumerate() {
-                self.out.put(first + r, c, row[0]);
+        for c in c..self.to {
+            for (r, x) in xs.into_iter().enumerate() {
+                // SAFETY: by the caller's promise.
+                let y = unsafe { tile::<V, T, 1, 1>([x], [self.w.row(c)]) };
+                self.out.put(first + r, c, y[0][0]);
             }
-            c += 1;
         }
         R
     }

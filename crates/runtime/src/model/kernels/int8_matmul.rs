@@ -26,8 +26,8 @@
 use super::f32_matmul::in_items;
 use super::formats::{BlockFormat, GROUP};
 use super::packed::Packed;
-use super::quantize::{Activations, BLOCK, Int8Rows, TileShape};
-use super::simd16::{LANES16, Simd16, Simd16Work, has_32_registers, run};
+use super::quantize::{Activations, BLOCK, Int8Rows, MOST_ROWS_OF_PAIR, MOST_ROWS_UNPACKED, TileShape};
+use super::simd16::{LANES16, Simd16, Simd16Work, run};
 use super::{Out, Rows, Target};
 
 /// A block of activations of some rows; see [`Int8Rows`].
@@ -42,9 +42,6 @@ struct TileInput {
 /// Distance in bytes at which weights are prefetched. It pays for matrices that come from main
 /// memory; much shorter distances gain half as much or nothing.
 const PREFETCH_BYTES: usize = 8192;
-
-/// Maximum number of rows of a tile of two groups, whose sums fill the registers.
-const MOST_ROWS_OF_PAIR: usize = 6;
 
 /// Number of outputs of one work item.
 const OUTPUTS_PER_ITEM: usize = 64;
@@ -177,15 +174,20 @@ struct Outputs<'a> {
 }
 
 impl Outputs<'_> {
-    /// Writes the results of R rows and G groups, beginning at output `at`.
+    /// Writes the results of G groups, beginning at output `at`: of `rows` rows, at most R.
     ///
     /// # Safety
     /// As for all of [`Simd16`].
     #[inline(always)]
-    unsafe fn put<V: Simd16, const R: usize, const G: usize>(&self, first: usize, at: usize, y: [[V; R]; G]) {
+    unsafe fn put<V: Simd16, const R: usize, const G: usize>(
+        &self,
+        (first, rows): (usize, usize),
+        at: usize,
+        y: [[V; R]; G],
+    ) {
         for (g, y) in y.iter().enumerate() {
             let at = at + g * GROUP;
-            for (r, y) in y.iter().enumerate() {
+            for (r, y) in y.iter().enumerate().take(rows) {
                 // SAFETY: by the caller's promise; and a whole array.
                 unsafe {
                     if at + LANES16 <= self.to {
@@ -215,7 +217,7 @@ impl<F: BlockFormat> Simd16Work for OneRow<'_, F> {
             // SAFETY: by the caller's promise.
             unsafe {
                 let y = tile::<V, F, 1, 1>(self.x, 0, tiles(self.w, at / GROUP));
-                self.outputs.put(0, at, y);
+                self.outputs.put((0, 1), at, y);
             }
         }
     }
@@ -241,11 +243,7 @@ impl<F: BlockFormat> Simd16Work for SeveralRows<'_, F> {
         let mut at = outputs.from;
         // SAFETY: by the caller's promise.
         unsafe {
-            while V::HAS_32_REGISTERS
-                && F::IS_BYTES
-                && x.tiling == TileShape::Cached
-                && at + 2 * GROUP <= outputs.to
-            {
+            while const { pays::<V, F>(1, 2) } && x.tiling.pairs && at + 2 * GROUP <= outputs.to {
                 all_rows::<V, F, 2>(x, tiles(w, at / GROUP), at, &outputs);
                 at += 2 * GROUP;
             }
@@ -286,11 +284,21 @@ unsafe fn all_rows<V: Simd16, F: BlockFormat, const G: usize>(
     }
 }
 
-/// Computes `rows` rows, from `first` on, of G groups whose outputs begin at `at`.
+/// Returns true if tiles of this shape are compiled. Two groups and many rows pay for weights that
+/// need no unpacking.
+const fn pays<V: Simd16, F: BlockFormat>(rows: usize, groups: usize) -> bool {
+    let mut i = 0;
+    while i < V::TILE_ROWS.len() && V::TILE_ROWS[i] != rows {
+        i += 1;
+    }
+    let pairs = V::HAS_32_REGISTERS && F::IS_BYTES && rows <= MOST_ROWS_OF_PAIR;
+    i < V::TILE_ROWS.len() && if groups == 1 { rows <= MOST_ROWS_UNPACKED || F::IS_BYTES } else { pairs }
+}
+
+/// Computes a tile of `rows` rows, from `first` on, of G groups whose outputs begin at `at`.
 ///
 /// # Safety
-/// As for [`tile`]; no more than six rows unless [`Simd16::HAS_32_REGISTERS`] and one group,
-/// and no more than eight unless the weights are bytes.
+/// As for [`tile`].
 #[inline(always)]
 unsafe fn row_tile<V: Simd16, F: BlockFormat, const G: usize>(
     x: &Int8Rows,
@@ -299,35 +307,24 @@ unsafe fn row_tile<V: Simd16, F: BlockFormat, const G: usize>(
     at: usize,
     outputs: &Outputs<'_>,
 ) {
-    macro_rules! rows {
-        ($r:literal) => {
-            outputs.put(first, at, tile::<V, F, $r, G>(x, first, w))
+    let left = (first, x.rows - first);
+    macro_rules! tiles_of {
+        ($($r:literal)*) => {
+            match rows {
+                // A condition in a constant, so that other shapes are not compiled.
+                $($r if const { pays::<V, F>($r, G) } => outputs.put(left, at, tile::<V, F, $r, G>(x, first, w)),)*
+                n => unreachable!("a tile of {n} rows"),
+            }
         };
     }
     // SAFETY: by the caller's promise.
-    unsafe {
-        match rows {
-            1 => rows!(1),
-            2 => rows!(2),
-            3 => rows!(3),
-            4 => rows!(4),
-            5 => rows!(5),
-            6 => rows!(6),
-            7 if V::HAS_32_REGISTERS && G == 1 => rows!(7),
-            8 if V::HAS_32_REGISTERS && G == 1 => rows!(8),
-            9 if V::HAS_32_REGISTERS && G == 1 && F::IS_BYTES => rows!(9),
-            10 if V::HAS_32_REGISTERS && G == 1 && F::IS_BYTES => rows!(10),
-            11 if V::HAS_32_REGISTERS && G == 1 && F::IS_BYTES => rows!(11),
-            12 if V::HAS_32_REGISTERS && G == 1 && F::IS_BYTES => rows!(12),
-            n => unreachable!("a tile of {n} rows"),
-        }
-    }
+    unsafe { tiles_of!(1 2 3 4 5 6 7 8 9 10 11 12) }
 }
 
 /// Computes `out[r][c] = x.row(r) . w.row(c)`, with the activations in 8 bits.
 pub(super) fn matmul_int8<F: BlockFormat>(x: &mut Activations, w: &Packed<F>, out: Out<'_>) {
     assert_eq!(x.rows.width, w.width(), "widths of a product");
-    let shape = TileShape::new(has_32_registers(), w.rows() * w.width(), F::IS_BYTES);
+    let shape = TileShape::new(w.rows() * w.width(), F::IS_BYTES);
     let rows = x.rows;
     let rounded = x.rounded(shape, F::SCALED, F::IS_BYTES);
     in_items(&rows, w.rows(), OUTPUTS_PER_ITEM, out, |from, to, target| {

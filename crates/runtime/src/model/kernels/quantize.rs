@@ -24,8 +24,9 @@ pub(crate) const BLOCK: usize = 32;
 /// Rows of activations in 8 bits, in tiles of rows that are multiplied together.
 ///
 /// A tile has its blocks of 32 elements in order, and in a block its rows next to each other, so
-/// that one pointer runs through all of them. The other vectors have a number for each block of a
-/// row, or two if its halves have scales of weights of their own, in the same order.
+/// that one pointer runs through all of them. The last tile may have a row more, with any numbers.
+/// The other vectors have a number for each block of a row, or two if its halves have scales of
+/// weights of their own, in the same order.
 #[derive(Default)]
 pub(super) struct Int8Rows {
     pub quants: Vec<i8>,
@@ -45,54 +46,68 @@ pub(super) struct Int8Rows {
 
 /// The division of rows into tiles that are multiplied together. It does not change the bits of
 /// results.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) enum TileShape {
-    /// For vectors with few registers: six rows and a group of outputs fill them.
-    #[default]
-    FewRegisters,
-    /// For many registers ([`Simd16::HAS_32_REGISTERS`]) and weights in the caches: six rows and
-    /// two groups, so that each load is used twice. For seven and eight rows one group is faster
-    /// than two tiles.
-    Cached,
-    /// For many registers and weights from memory: one group, which is one stream of weights, and
-    /// up to eight rows, so that each load is used often. More rows are no faster, and each number
-    /// of rows is compiled for each format.
-    Streamed,
-    /// As [`Streamed`](Self::Streamed), for weights that are bytes and need no unpacking: up to
-    /// twelve rows.
-    StreamedBytes,
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct TileShape {
+    /// The numbers of rows that a tile may have: those of [`Simd16::TILE_ROWS`] that the weights use.
+    sizes: &'static [usize],
+    /// True if two groups of outputs are multiplied together, for as many rows as
+    /// [`MOST_ROWS_OF_PAIR`], so that each load is used twice.
+    pub pairs: bool,
+}
+
+impl Default for TileShape {
+    fn default() -> Self {
+        TileShape { sizes: &[1], pairs: false }
+    }
 }
 
 impl TileShape {
-    /// Returns the tiling for a number of weights, which are bytes or need unpacking.
-    pub fn new(many: bool, weights: usize, bytes: bool) -> Self {
-        match many {
-            false => TileShape::FewRegisters,
-            true if weights < STREAMED_FROM_WEIGHTS => TileShape::Cached,
-            true if bytes => TileShape::StreamedBytes,
-            true => TileShape::Streamed,
-        }
+    /// Returns the shape for a number of weights, which are bytes or need unpacking.
+    pub fn new(weights: usize, bytes: bool) -> Self {
+        run(ShapeOf { weights, bytes })
     }
 
-    /// Returns the number of rows of the next tile if `left` rows are left. Tiles have similar
-    /// sizes (seven rows are four and three), since a tile of few rows costs nearly as much as one
-    /// of more.
+    fn largest(self) -> usize {
+        self.sizes[self.sizes.len() - 1]
+    }
+
+    /// Returns the number of rows of the next tile if `left` rows are left. It may be one more than
+    /// these: five rows are a tile of six, since a tile of few rows costs nearly as much as one of
+    /// more. For the same reason tiles have similar sizes.
     pub fn rows(self, left: usize) -> usize {
-        let alike = |most| left.div_ceil(left.div_ceil(most).max(1));
-        match (left, self) {
-            (_, TileShape::Streamed) => alike(8),
-            (_, TileShape::StreamedBytes) => alike(MOST_ROWS),
-            (0..=6, _) => left,
-            (7 | 8, TileShape::Cached) => left,
-            (7 | 8, _) => 4,
-            (9 | 10, _) => 5,
-            _ => 6,
+        let largest = self.largest();
+        // For seven and eight rows one group is faster than two tiles of pairs.
+        let most = if self.pairs && left > largest { MOST_ROWS_OF_PAIR } else { largest };
+        let alike = left.div_ceil(left.div_ceil(most).max(1));
+        let next = self.sizes.partition_point(|size| *size < alike);
+        match self.sizes.get(next) {
+            Some(size) if *size <= alike + 1 => *size,
+            _ => self.sizes[next - 1],
         }
     }
 }
 
-/// Maximum number of rows of a tile.
-pub(super) const MOST_ROWS: usize = 12;
+/// The best shape of tiles for some kind of vectors; see [`TileShape::new`].
+pub(super) struct ShapeOf {
+    pub weights: usize,
+    pub bytes: bool,
+}
+
+impl Simd16Work<TileShape> for ShapeOf {
+    #[inline(always)]
+    unsafe fn with<V: Simd16>(self) -> TileShape {
+        // Weights from memory are one stream, which takes one group and many rows.
+        let streamed = self.weights >= STREAMED_FROM_WEIGHTS;
+        let most = if self.bytes && streamed { usize::MAX } else { MOST_ROWS_UNPACKED };
+        let sizes = &V::TILE_ROWS[..V::TILE_ROWS.partition_point(|rows| *rows <= most)];
+        TileShape { sizes, pairs: V::HAS_32_REGISTERS && self.bytes && !streamed }
+    }
+}
+
+/// Maximum number of rows of a tile of two groups, whose sums fill the registers.
+pub(super) const MOST_ROWS_OF_PAIR: usize = 6;
+/// Maximum number of rows of a tile for weights that are unpacked: more are no faster.
+pub(super) const MOST_ROWS_UNPACKED: usize = 8;
 /// Number of weights from which a matrix is assumed to come from memory: more than a processor's
 /// second-level cache holds. The matrices of the embedded models are smaller, except that of the
 /// outputs.
@@ -159,7 +174,7 @@ impl<'a> Activations<'a> {
     /// these.
     pub(super) fn rounded(&mut self, tiling: TileShape, scaled: usize, bytes: bool) -> &Int8Rows {
         let is_usable = |rounded: &Int8Rows| {
-            rounded.scaled == scaled && (bytes || rounded.tiling != TileShape::StreamedBytes)
+            rounded.scaled == scaled && (bytes || rounded.tiling.largest() <= MOST_ROWS_UNPACKED)
         };
         if let Some(other) = self.rounded.take_if(|rounded| !is_usable(rounded)) {
             other.recycle();
@@ -181,16 +196,17 @@ impl Int8Rows {
     pub fn new(x: &Rows, tiling: TileShape, scaled: usize) -> Self {
         let (blocks, halves) = (x.width / BLOCK, BLOCK / scaled);
         let mut all = LAST.take().unwrap_or_default();
-        // Every element is written below.
-        all.quants.resize(x.rows * x.width, 0);
-        all.scales.resize(x.rows * blocks, 0.0);
-        all.sums.resize(x.rows * blocks * halves, 0);
-        all.negative_sums.resize(x.rows * blocks * halves, 0.0);
+        // Every element of these rows is written below. Results of the row more are dropped.
+        let with_more = x.rows + 1;
+        all.quants.resize(with_more * x.width, 0);
+        all.scales.resize(with_more * blocks, 0.0);
+        all.sums.resize(with_more * blocks * halves, 0);
+        all.negative_sums.resize(with_more * blocks * halves, 0.0);
         (all.rows, all.width, all.tiling, all.scaled) = (x.rows, x.width, tiling, scaled);
         let mut first = 0;
         while first < x.rows {
             let rows = tiling.rows(x.rows - first);
-            for r in 0..rows {
+            for r in 0..rows.min(x.rows - first) {
                 let at = first * blocks + r;
                 run(Round {
                     x: x.row(first + r),
@@ -221,17 +237,21 @@ mod tests {
     #[test]
     fn activations_are_off_by_half_a_step_at_most_and_the_sums_are_theirs() {
         let sizes = [(1, 32), (2, 96), (7, 64), (16, 352), (33, 32)];
-        let tilings =
-            [TileShape::FewRegisters, TileShape::Cached, TileShape::Streamed, TileShape::StreamedBytes];
-        for ((rows, width), tiling) in sizes.into_iter().flat_map(|size| tilings.map(|tiling| (size, tiling)))
+        let tilings = [&[1][..], &[1, 4], &[1, 2, 3, 4, 6], &[1, 2, 3, 4, 6, 8, 9, 10, 11, 12]]
+            .map(|sizes| TileShape { sizes, pairs: false });
+        let wide = [false, true].map(|pairs| TileShape { sizes: &[1, 2, 3, 4, 6, 8], pairs });
+        let tilings = [&tilings[..], &wide[..]].concat();
+        for ((rows, width), &tiling) in
+            sizes.into_iter().flat_map(|size| tilings.iter().map(move |tiling| (size, tiling)))
         {
             let x = noise(rows * width, 1);
             let rounded = Int8Rows::new(&Rows::new(&x, rows, width), tiling, 16);
             let (blocks, mut first) = (width / BLOCK, 0);
             while first < rows {
                 let tile = tiling.rows(rows - first);
-                assert!((1..=MOST_ROWS).contains(&tile));
-                for (r, b) in (0..tile).flat_map(|r| (0..blocks).map(move |b| (r, b))) {
+                assert!((1..=rows - first + 1).contains(&tile));
+                let real = tile.min(rows - first);
+                for (r, b) in (0..real).flat_map(|r| (0..blocks).map(move |b| (r, b))) {
                     let at = first * blocks + b * tile + r;
                     let (quants, scale) = (&rounded.quants[at * BLOCK..][..BLOCK], rounded.scales[at]);
                     let sum = |v: &[i8]| v.iter().map(|v| i32::from(*v)).sum::<i32>();

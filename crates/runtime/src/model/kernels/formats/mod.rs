@@ -21,34 +21,43 @@
 //!   its matrix, and they are up to a third of it.
 //! - Weights widened to 8 bits were rejected for the same reason.
 
-mod iq4_nl;
-mod iq4_xs;
-mod q2_k;
-mod q3_k;
-mod q4_0;
-mod q4_1;
-mod q4_k;
-mod q5_0;
-mod q5_1;
-mod q5_k;
-mod q6_k;
-mod q8_0;
-
-pub(crate) use iq4_nl::Iq4Nl;
-pub(crate) use iq4_xs::Iq4Xs;
-pub(crate) use q2_k::Q2K;
-pub(crate) use q3_k::Q3K;
-pub(crate) use q4_0::Q4_0;
-pub(crate) use q4_1::Q4_1;
-pub(crate) use q4_k::Q4K;
-pub(crate) use q5_0::Q5_0;
-pub(crate) use q5_1::Q5_1;
-pub(crate) use q5_k::Q5K;
-pub(crate) use q6_k::Q6K;
-pub(crate) use q8_0::Q8_0;
+pub(crate) mod iq4_nl;
+pub(crate) mod iq4_xs;
+pub(crate) mod q2_k;
+pub(crate) mod q3_k;
+pub(crate) mod q4_0;
+pub(crate) mod q4_1;
+pub(crate) mod q4_k;
+pub(crate) mod q5_0;
+pub(crate) mod q5_1;
+pub(crate) mod q5_k;
+pub(crate) mod q6_k;
+pub(crate) mod q8_0;
 
 use super::quantize::BLOCK;
 use super::simd16::{LANES16, Simd16};
+
+/// Hands all formats to a macro: for each its type, its number and its name in GGUF files, and its
+/// type in candle, if it has one. A new format is a module and a line here.
+macro_rules! formats {
+    ($to:ident) => {
+        $to! {
+            q4_0::Q4_0 = 2, "Q4_0", Some(GgmlDType::Q4_0);
+            q4_1::Q4_1 = 3, "Q4_1", Some(GgmlDType::Q4_1);
+            q5_0::Q5_0 = 6, "Q5_0", Some(GgmlDType::Q5_0);
+            q5_1::Q5_1 = 7, "Q5_1", Some(GgmlDType::Q5_1);
+            q8_0::Q8_0 = 8, "Q8_0", Some(GgmlDType::Q8_0);
+            q2_k::Q2K = 10, "Q2_K", Some(GgmlDType::Q2K);
+            q3_k::Q3K = 11, "Q3_K", Some(GgmlDType::Q3K);
+            q4_k::Q4K = 12, "Q4_K", Some(GgmlDType::Q4K);
+            q5_k::Q5K = 13, "Q5_K", Some(GgmlDType::Q5K);
+            q6_k::Q6K = 14, "Q6_K", Some(GgmlDType::Q6K);
+            iq4_nl::Iq4Nl = 20, "IQ4_NL", None;
+            iq4_xs::Iq4Xs = 23, "IQ4_XS", None;
+        }
+    };
+}
+pub(crate) use formats;
 
 /// Number of outputs of a tile, one for each lane.
 pub(crate) const GROUP: usize = LANES16;

@@ -2,9 +2,9 @@ use candle_core::quantized::{QStorage, QTensor};
 use candle_core::{Device, Storage};
 use half::f16;
 
-use super::super::formats::{Iq4Nl, Iq4Xs, Q2K, Q3K, Q4_0, Q4_1, Q4K, Q5_0, Q5_1, Q5K, Q6K, Q8_0};
+use super::super::formats::{self, iq4_nl::Iq4Nl, iq4_xs::Iq4Xs};
 use super::super::matrix::Matrix;
-use super::super::quantize::Round;
+use super::super::quantize::{Round, ShapeOf};
 use super::super::simd16::Portable;
 #[cfg(target_arch = "x86_64")]
 use super::super::simd16::{Avx2, Avx512, has_avx512};
@@ -56,18 +56,12 @@ fn of_one<F: BlockFormat>(kind: TensorType, rows: usize, width: usize, check: &i
 }
 
 fn of_each_kind(rows: usize, width: usize, check: &impl Check) {
-    of_one::<Q4_0>(TensorType::Q4_0, rows, width, check);
-    of_one::<Q4_1>(TensorType::Q4_1, rows, width, check);
-    of_one::<Q5_0>(TensorType::Q5_0, rows, width, check);
-    of_one::<Q5_1>(TensorType::Q5_1, rows, width, check);
-    of_one::<Q8_0>(TensorType::Q8_0, rows, width, check);
-    of_one::<Q2K>(TensorType::Q2K, rows, width, check);
-    of_one::<Q3K>(TensorType::Q3K, rows, width, check);
-    of_one::<Q4K>(TensorType::Q4K, rows, width, check);
-    of_one::<Q5K>(TensorType::Q5K, rows, width, check);
-    of_one::<Q6K>(TensorType::Q6K, rows, width, check);
-    of_one::<Iq4Nl>(TensorType::Iq4Nl, rows, width, check);
-    of_one::<Iq4Xs>(TensorType::Iq4Xs, rows, width, check);
+    macro_rules! each {
+        ($($module:ident::$Format:ident = $id:literal, $name:literal, $candle:expr;)*) => {
+            $(of_one::<formats::$module::$Format>(TensorType::$Format, rows, width, check);)*
+        };
+    }
+    formats::formats!(each);
 }
 
 #[test]
@@ -268,7 +262,7 @@ unsafe fn rounds_alike<V: Simd16>(x: &Rows, scaled: usize, rounded: &Int8Rows) {
     let mut first = 0;
     while first < x.rows {
         let rows = rounded.tiling.rows(x.rows - first);
-        for r in 0..rows {
+        for r in 0..rows.min(x.rows - first) {
             let (mut out, mut scales) = (vec![0; x.width], vec![0.0; blocks]);
             let (mut sums, mut negative) = (vec![0; blocks * halves], vec![0.0; blocks * halves]);
             let (out_of, x) = (&mut out[..], x.row(first + r));
@@ -291,17 +285,17 @@ unsafe fn rounds_alike<V: Simd16>(x: &Rows, scaled: usize, rounded: &Int8Rows) {
     }
 }
 
-/// Computes a product with vectors of one kind.
+/// Computes a product with vectors of one kind, in tiles as for a number of weights.
 ///
 /// # Safety
 /// As for all of [`Simd16`].
-unsafe fn with_kind<V: Simd16, F: BlockFormat>(x: &Rows, w: &Packed<F>, tiling: TileShape) -> Vec<f32> {
-    let rounded = Int8Rows::new(x, tiling, F::SCALED);
+unsafe fn with_kind<V: Simd16, F: BlockFormat>(x: &Rows, w: &Packed<F>, weights: usize) -> Vec<f32> {
     let mut out = vec![0.0; x.rows * w.rows()];
     let target = Target { start: out.as_mut_ptr(), len: out.len(), stride: w.rows() };
     let outputs = Outputs { from: 0, to: w.rows(), out: &target };
     // SAFETY: by the caller's promise.
     unsafe {
+        let rounded = Int8Rows::new(x, ShapeOf { weights, bytes: F::IS_BYTES }.with::<V>(), F::SCALED);
         rounds_alike::<V>(x, F::SCALED, &rounded);
         match x.rows {
             1 => OneRow { x: &rounded, w, outputs }.with::<V>(),
@@ -311,33 +305,36 @@ unsafe fn with_kind<V: Simd16, F: BlockFormat>(x: &Rows, w: &Packed<F>, tiling: 
     out
 }
 
+/// Every tile of every kind of vectors, with the bits of the rows alone.
 #[test]
-fn all_kinds_of_vectors_give_the_same_bits() {
+fn all_kinds_of_vectors_and_tiles_give_the_same_bits() {
     struct Kinds(usize);
     impl Check for Kinds {
         fn check<F: BlockFormat>(&self, kind: TensorType, w: &Packed<F>, _: &[f32]) {
             let x = noise(self.0 * w.width(), 1);
+            let alone = x.chunks_exact(w.width()).map(|x| Rows::new(x, 1, w.width()));
             let rows = Rows::new(&x, self.0, w.width());
             // SAFETY: nothing special is needed for the first kind; the others are checked.
             unsafe {
-                let want = with_kind::<Portable<true>, F>(&rows, w, TileShape::FewRegisters);
-                #[cfg(target_arch = "x86_64")]
-                if super::super::simd8::has_avx2() {
-                    assert_eq!(whole(&x, w), want, "{kind:?}");
-                    assert_eq!(with_kind::<Avx2, F>(&rows, w, TileShape::FewRegisters), want, "{kind:?}");
-                    let streamed = match F::IS_BYTES {
-                        true => TileShape::StreamedBytes,
-                        false => TileShape::Streamed,
-                    };
-                    for tiling in [TileShape::FewRegisters, TileShape::Cached, streamed] {
+                let want: Vec<f32> =
+                    alone.flat_map(|row| with_kind::<Portable<true>, F>(&row, w, 1)).collect();
+                for weights in [1, usize::MAX] {
+                    let what = format!("{kind:?}, {} rows, {weights} weights", self.0);
+                    assert_eq!(with_kind::<Portable<true>, F>(&rows, w, weights), want, "{what}");
+                    #[cfg(target_arch = "x86_64")]
+                    if super::super::simd8::has_avx2() {
+                        assert_eq!(whole(&x, w), want, "{what}");
+                        assert_eq!(with_kind::<Avx2, F>(&rows, w, weights), want, "{what}");
                         if has_avx512() {
-                            assert_eq!(with_kind::<Avx512, F>(&rows, w, tiling), want, "{kind:?} {tiling:?}");
+                            assert_eq!(with_kind::<Avx512, F>(&rows, w, weights), want, "{what}");
                         }
                     }
                 }
-                assert_eq!(want.len(), self.0 * w.rows());
             }
         }
+    }
+    for rows in 1..=13 {
+        of_each_kind(41, 64, &Kinds(rows));
     }
     for (m, n, k) in SIZES {
         of_each_kind(n, k, &Kinds(m));

@@ -18,6 +18,7 @@ const _: () = assert!(size_of::<Avx2>() == LANES16 * size_of::<f32>());
 #[allow(clippy::undocumented_unsafe_blocks)]
 impl Simd16 for Avx2 {
     const HAS_32_REGISTERS: bool = false;
+    const TILE_ROWS: &'static [usize] = &[1, 2, 3, 4, 6];
 
     #[inline(always)]
     unsafe fn splat(x: f32) -> Self {

@@ -33,6 +33,9 @@ pub(crate) trait Simd16: Copy {
     /// True if the registers hold 24 vectors of sums and their operands; otherwise they hold
     /// twelve.
     const HAS_32_REGISTERS: bool;
+    /// The numbers of rows that a tile of an integer product may have, from 1 on. Each up to
+    /// eight is compiled for each format of weights, and the others for those of bytes.
+    const TILE_ROWS: &'static [usize];
     /// # Safety
     /// For all functions: the processor must have the instructions that the implementation names.
     /// Pointers must be valid for the elements that are read or written (all lanes, unless stated

@@ -13,6 +13,7 @@ pub(in super::super) struct Portable<const FMA: bool>([f32; LANES16]);
 #[allow(clippy::undocumented_unsafe_blocks)]
 impl<const FMA: bool> Simd16 for Portable<FMA> {
     const HAS_32_REGISTERS: bool = false;
+    const TILE_ROWS: &'static [usize] = &[1, 4];
 
     #[inline(always)]
     unsafe fn splat(x: f32) -> Self {
