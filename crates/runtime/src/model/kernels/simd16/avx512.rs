@@ -24,7 +24,7 @@ fn first(n: usize) -> __mmask16 {
 #[allow(clippy::undocumented_unsafe_blocks)]
 impl Simd16 for Avx512 {
     const HAS_32_REGISTERS: bool = true;
-    const TILE_ROWS: &'static [usize] = &[1, 2, 3, 4, 6, 8, 9, 10, 11, 12];
+    const TILE_ROWS: &'static [usize] = &[1, 2, 3, 4, 5, 6, 8, 9, 10, 11, 12];
 
     #[inline(always)]
     unsafe fn splat(x: f32) -> Self {
