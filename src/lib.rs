@@ -36,6 +36,7 @@
 //! | `cli` | yes | the program `ffwd` |
 //! | `hub` | yes | models by repository name, from a model hub or its cache |
 //! | `full` | no | the whole program: all features of this table but the last two rows |
+//! | `shell` | in `full` | `ffwd completions` and `ffwd man` |
 //! | `serve` | in `full` | `ffwd serve`, an HTTP server for clients of OpenAI's API ([`serve`]) |
 //! | `bench` | in `full` | `ffwd bench` |
 //! | `parquet` | in `full` | Parquet files as input and output of `ffwd extract` |

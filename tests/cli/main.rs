@@ -1,10 +1,12 @@
 //! The program as a child process: output, exit codes, messages.
 
 mod adapters;
+#[cfg(feature = "bench")]
 mod bench;
 mod commands;
 mod explain;
 mod grounding;
+#[cfg(feature = "full")]
 mod help;
 mod hostile;
 mod labels;

@@ -5,8 +5,12 @@
 //! not set. A variable that switches something on does so with any value.
 
 use std::ffi::OsString;
+use std::ops::Div;
 use std::path::PathBuf;
 use std::str::FromStr;
+
+/// How many times more random cases the long tier runs.
+const LONGER: u8 = 5;
 
 fn number<T: FromStr>(name: &str) -> Option<T> {
     std::env::var(name).ok()?.parse().ok()
@@ -31,9 +35,20 @@ pub fn real_models() -> Option<OsString> {
     std::env::var_os("FFWD_REAL_MODELS")
 }
 
-/// `FFWD_ORACLE_CASES`: the number of random cases; each test has its own default.
-pub fn oracle_cases<T: FromStr>(default: T) -> T {
-    number("FFWD_ORACLE_CASES").unwrap_or(default)
+/// `FFWD_TEST=long`: all random cases, as CI runs them (default: a fifth of them).
+pub fn long() -> bool {
+    equals("FFWD_TEST", "long")
+}
+
+/// The number of random cases of this tier.
+fn tier<T: Div<Output = T> + From<u8> + Ord>(cases: T) -> T {
+    if long() { cases } else { (cases / T::from(LONGER)).max(T::from(1)) }
+}
+
+/// `FFWD_ORACLE_CASES`: the number of random cases; each test has its own default, that of the long
+/// tier.
+pub fn oracle_cases<T: FromStr + Div<Output = T> + From<u8> + Ord>(default: T) -> T {
+    number("FFWD_ORACLE_CASES").unwrap_or_else(|| tier(default))
 }
 
 /// `FFWD_ORACLE_SEED`: another series of random cases (default 0).
@@ -53,7 +68,7 @@ pub fn oracle_trace() -> bool {
 
 /// `FFWD_WALKS`: random walks for each schema (default 3).
 pub fn walks() -> u64 {
-    number("FFWD_WALKS").unwrap_or(3)
+    number("FFWD_WALKS").unwrap_or_else(|| tier(3))
 }
 
 /// `FFWD_WALKS_ALL`: walk through all schemas of the development set instead of a sample.
@@ -64,7 +79,7 @@ pub fn walks_all() -> bool {
 /// `FFWD_REAL_MASKS`: random expressions and grammars, and states for each schema; each test has
 /// its own default.
 pub fn real_masks(default: usize) -> usize {
-    number("FFWD_REAL_MASKS").unwrap_or(default)
+    number("FFWD_REAL_MASKS").unwrap_or_else(|| tier(default))
 }
 
 /// `FFWD_REAL_SEED`: another series of random expressions and states (default 0).
@@ -114,7 +129,7 @@ pub fn case() -> Option<String> {
 
 /// `FFWD_EXACTNESS`: the number of random generations (default 200).
 pub fn exactness() -> usize {
-    number("FFWD_EXACTNESS").unwrap_or(200)
+    number("FFWD_EXACTNESS").unwrap_or_else(|| tier(200))
 }
 
 /// `FFWD_EXACTNESS_PRECISION`: `stored`, `f32`, `q8_0` or `q4_k` (default: the first precision
