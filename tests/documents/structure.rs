@@ -192,7 +192,8 @@ impl Crate {
 
 fn crates() -> [Crate; 4] {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    ["crates/engine/src", "crates/runtime/src", "crates/serve/src", "src"].map(|folder| Crate::read(&root.join(folder)))
+    ["crates/engine/src", "crates/runtime/src", "crates/serve/src", "src"]
+        .map(|folder| Crate::read(&root.join(folder)))
 }
 
 #[test]
@@ -200,7 +201,8 @@ fn circles_of_imports_are_small() {
     for one in crates() {
         let mut found: Vec<_> = one.circles();
         found.sort_by_key(|circle| std::cmp::Reverse(circle.len()));
-        let largest: Vec<String> = found.first().into_iter().flatten().map(|module| module.join("::")).collect();
+        let largest: Vec<String> =
+            found.first().into_iter().flatten().map(|module| module.join("::")).collect();
         println!("{} circles, the largest of {}", found.len(), largest.len());
         assert!(largest.len() <= MAX_CIRCLE, "{} files use each other: {largest:?}", largest.len());
     }
