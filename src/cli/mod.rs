@@ -13,7 +13,7 @@ mod classify;
 mod completions;
 mod explain;
 mod extract;
-#[cfg_attr(not(feature = "bench"), expect(dead_code))]
+#[cfg_attr(not(feature = "bench"), allow(dead_code))]
 mod forward_costs;
 mod generate;
 mod help;
@@ -27,9 +27,9 @@ mod output;
 mod schema_refs;
 #[cfg(feature = "serve")]
 mod serve;
-#[cfg_attr(not(feature = "bench"), expect(dead_code))]
+#[cfg_attr(not(feature = "bench"), allow(dead_code))]
 mod spread;
-#[cfg_attr(not(feature = "bench"), expect(dead_code))]
+#[cfg_attr(not(feature = "bench"), allow(dead_code))]
 mod table;
 mod tools;
 mod value_args;
