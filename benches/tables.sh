@@ -25,7 +25,7 @@ engine() {
     benches/put_table.py engine --keep \
         '(warm|cold): (number|in string) \||allows|step: fork \||canonical tokens, (warm|new text)|compile:'
     RAYON_NUM_THREADS=1 cargo run --release --example evaluate -- tests/data/eval/synthetic_seen.jsonl
-    RAYON_NUM_THREADS=1 cargo run --release --example grounding -- tests/data/eval/handwritten_dev.jsonl
+    RAYON_NUM_THREADS=1 cargo run --release --features full --example grounding -- tests/data/eval/handwritten_dev.jsonl
     cargo bench --no-default-features --bench adversarial
     cargo bench --no-default-features --bench threads
     benches/put_table.py threads --keep '\| 2 \|'

@@ -2,7 +2,7 @@
 //! values with spans, and the calibration of confidence.
 //!
 //! ```text
-//! cargo run --release --example grounding -- FILE.jsonl [--model GGUF] [--limit N] [--name NAME]
+//! cargo run --release --features full --example grounding -- FILE.jsonl [--model GGUF] [--limit N] [--name NAME]
 //! ```
 //!
 //! Each line of the file holds `text`, `schema` and `gold`. A field is right if it equals the gold
