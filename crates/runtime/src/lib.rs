@@ -8,8 +8,7 @@
 //! That of the model's forwards; see [`model`] and [`decode`].
 //!
 //! # Alternatives considered
-//! One crate with the program was rejected: a changed help text compiled the kernels again, and the
-//! program needs no optimisation while the kernels do.
+//! One crate with the program was rejected: a changed help text would compile the kernels again.
 
 pub mod chat;
 pub mod decode;
