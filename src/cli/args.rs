@@ -551,6 +551,11 @@ fn whitespace(text: &str) -> std::result::Result<WhitespaceArg, String> {
 
 /// Reads a text, of which a byte order mark is dropped; `-` is standard input.
 pub(super) fn read_text(path: &Path) -> Result<String> {
+    decode(read_bytes(path)?).map_err(|e| e.at(Place::File(path.into())))
+}
+
+/// Reads a file, or standard input for `-`.
+pub(super) fn read_bytes(path: &Path) -> Result<Vec<u8>> {
     let fail = |e: &std::io::Error| Error::io(path, e);
     let mut bytes = Vec::new();
     if path == Path::new("-") {
@@ -563,5 +568,5 @@ pub(super) fn read_text(path: &Path) -> Result<String> {
         let message = format!("the input is larger than {} MiB", MAX_INPUT >> 20);
         return Err(Error::new(ErrorKind::TooComplex, message).at(Place::File(path.into())));
     }
-    decode(bytes).map_err(|e| e.at(Place::File(path.into())))
+    Ok(bytes)
 }

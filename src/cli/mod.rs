@@ -37,9 +37,7 @@ mod value_args;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-#[cfg(feature = "shell")]
-use clap::CommandFactory;
-use clap::{Parser, Subcommand};
+use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 use tracing_subscriber::EnvFilter;
 
 use crate::error::{Error, ErrorKind};
@@ -139,8 +137,11 @@ pub fn main() -> ExitCode {
         eprintln!("error: {error}");
         return exit_code(&error);
     }
-    let result = match parse(&args).command {
-        Command::Extract(args) => extract::run(&args),
+    let (cli, matches) = parse(&args);
+    let result = match cli.command {
+        Command::Extract(args) => {
+            extract::run(&args, matches.subcommand_matches("extract").unwrap_or(&matches))
+        }
         Command::Generate(args) => generate::run(&args),
         Command::Classify(args) => classify::run(&args),
         Command::Inspect(args) => inspect::run(&args),
@@ -168,16 +169,21 @@ pub fn main() -> ExitCode {
 
 /// Parses the arguments. A text that begins with a hyphen and that no option can be is a positional
 /// argument, as after `--`.
-fn parse(args: &[OsString]) -> Cli {
-    let parsed = Cli::try_parse_from(args).or_else(|error| match error.kind() {
+fn parse(args: &[OsString]) -> (Cli, ArgMatches) {
+    let parsed = try_parse(args).or_else(|error| match error.kind() {
         clap::error::ErrorKind::UnknownArgument => with_text_last(args).ok_or(error),
         _ => Err(error),
     });
     parsed.unwrap_or_else(|error| error.exit())
 }
 
+fn try_parse(args: &[OsString]) -> clap::error::Result<(Cli, ArgMatches)> {
+    let matches = Cli::command().try_get_matches_from(args)?;
+    Ok((Cli::from_arg_matches(&matches)?, matches))
+}
+
 /// Parses the arguments with the first such text behind `--`.
-fn with_text_last(args: &[OsString]) -> Option<Cli> {
+fn with_text_last(args: &[OsString]) -> Option<(Cli, ArgMatches)> {
     let is_text = |arg: &OsString| {
         let arg = arg.to_string_lossy();
         let rest = arg.trim_start_matches('-');
@@ -192,7 +198,7 @@ fn with_text_last(args: &[OsString]) -> Option<Cli> {
     let mut args = args.to_vec();
     let text = args.remove(at);
     args.extend(["--".into(), text]);
-    Cli::try_parse_from(args).ok()
+    try_parse(&args).ok()
 }
 
 /// Returns 2 for usage errors and 1 for all others.

@@ -99,8 +99,8 @@ fn records_with_the_same_keys_are_merged_and_resumed() {
     assert!(code == 0 && err.contains("2 of 2 records (2 were done)"), "{err}");
     assert_eq!(folder.lines("out.jsonl"), whole);
     // Other parts are other records.
-    let (_, _, err) = folder.extract("in", &["--chunk-tokens", "64", "-o", &out, "--resume"]);
-    assert!(err.contains("4 of 4 records,"), "{err}");
+    let (code, _, err) = folder.extract("in", &["--chunk-tokens", "64", "-o", &out, "--resume"]);
+    assert!(code == 2 && err.contains("--merge-key was n and is not given"), "{err}");
     // A row for each record.
     let table = folder.path("out.csv");
     let (code, _, err) = folder.extract("in", &[&cut[..], &["-o", &table]].concat());
@@ -164,4 +164,29 @@ fn values_have_spans_in_the_whole_text() {
         }
     }
     assert!(checked > 5, "{checked}");
+}
+
+/// Merged lists that are longer than the schema allows, and other merged records.
+#[test]
+fn merged_records_are_checked_again() {
+    let folder = Folder::new();
+    let schema = |most: usize| {
+        format!(
+            r#"{{"type": "object", "required": ["kind", "names"], "properties": {{"kind": {{"const": "list"}},
+            "names": {{"type": "array", "minItems": 1, "maxItems": {most}, "items": {{"type": "string",
+            "x-verbatim": true, "pattern": "^lamp [0-9]+$"}}}}}}}}"#
+        )
+    };
+    folder.write("in/a.txt", &long(30));
+    let out = folder.path("out.jsonl");
+    let cut = ["--chunk-tokens", "80", "--merge-key", "kind", "-o", &out];
+    folder.write("s.json", &schema(1));
+    let (code, _, err) = folder.extract("in", &cut);
+    assert_eq!(code, 1, "{err}");
+    assert!(err.contains("record 1, which was merged") && err.contains("/names"), "{err}");
+    let failures = folder.lines("out.jsonl.failures");
+    assert!(folder.lines("out.jsonl").is_empty() && failures[0]["records"][0]["record"]["names"].is_array());
+    folder.write("s.json", &schema(99));
+    let (code, _, err) = folder.extract("in", &[&cut[..], &["--restart"]].concat());
+    assert!(code == 0 && folder.lines("out.jsonl").len() == 1, "{err}");
 }

@@ -25,7 +25,9 @@ ENDLESS = {
     "pieces": f"list(engine.stream('x', {LETTERS_THEN_DIGITS}, max_tokens=100_000))",
 }
 PROGRAM = """
-    import ffwd, sys
+    import ffwd, signal, sys
+    # Also where the tests run in the background, whose shell ignores the signal.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     engine = ffwd.Engine.embedded(draft=False)
     ENDLESS = {"properties": {"note": {"type": "string", "minLength": 1900}}, "required": ["note"]}
     print("ready", flush=True)

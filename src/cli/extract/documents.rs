@@ -17,8 +17,13 @@ use serde_json::Value;
 
 use ffwd_engine::text::decode;
 
-use crate::cli::args::{MAX_INPUT, read_text};
+use super::encoding::{Decoded, Encoding};
+use super::separated::SeparatedTexts;
+use crate::cli::args::{MAX_INPUT, read_bytes, read_text};
 use crate::error::{Error, ErrorKind, Place, Result};
+
+/// Bytes of a file of which the encoding and the delimiter are found.
+pub(super) const BUFFER: usize = 64 << 10;
 
 /// Options that choose the texts.
 #[derive(clap::Args)]
@@ -40,6 +45,18 @@ pub(super) struct DocumentArgs {
     /// Copy field NAME of each line or row to the output, as `id`
     #[arg(long, value_name = "NAME", requires = "text_field")]
     id_field: Option<String>,
+    /// Read files in this encoding: utf-8, utf-16le, utf-16be or windows-1252
+    ///
+    /// A byte order mark decides, if there is one. Without both, a table whose first rows are not UTF-8
+    /// is read as windows-1252, with a warning.
+    #[arg(long, value_name = "NAME")]
+    encoding: Option<Encoding>,
+    /// Of tables, take rows with faults as they are, and count them in a warning
+    ///
+    /// These are rows with more or fewer fields than the header, quotes that are not closed, and two
+    /// columns of one name, of which the first is taken. Without this option they are failures.
+    #[arg(long, requires = "text_field")]
+    lenient: bool,
 }
 
 /// A text with its origin.
@@ -55,6 +72,8 @@ pub(super) struct DocumentReader<'a> {
     files: std::vec::IntoIter<PathBuf>,
     args: &'a DocumentArgs,
     rows: Option<Rows>,
+    /// What is to be said about files that were read.
+    pub warnings: Vec<String>,
 }
 
 impl DocumentReader<'_> {
@@ -72,13 +91,7 @@ enum Rows {
         from: Box<dyn BufRead>,
         line: usize,
     },
-    Table {
-        path: PathBuf,
-        rows: csv::StringRecordsIntoIter<Box<dyn Read>>,
-        text: usize,
-        id: Option<usize>,
-        row: usize,
-    },
+    Table(Box<SeparatedTexts>),
     #[cfg(feature = "parquet")]
     Parquet(Box<super::parquet_texts::ParquetTexts>),
 }
@@ -125,7 +138,7 @@ impl DocumentArgs {
 
     /// Reads the texts of the files.
     pub fn read(&self, files: Vec<PathBuf>) -> DocumentReader<'_> {
-        DocumentReader { files: files.into_iter(), args: self, rows: None }
+        DocumentReader { files: files.into_iter(), args: self, rows: None, warnings: Vec::new() }
     }
 }
 
@@ -138,17 +151,12 @@ fn walk(folder: &Path, wanted: &dyn Fn(&Path) -> bool, files: &mut Vec<PathBuf>)
     for entry in entries.filter_entry(|entry| !hidden(entry)) {
         let entry = match entry {
             Ok(entry) => entry,
-            Err(e) => match e.path() {
-                // A text that cannot be read, such as a link to nothing.
-                Some(path) if e.loop_ancestor().is_none() => {
-                    files.extend(Some(path.to_owned()).filter(|path| wanted(path)));
-                    continue;
-                }
-                path => {
-                    let path = path.unwrap_or(folder).to_owned();
-                    return Err(Error::new(ErrorKind::Io, e.to_string()).at(Place::File(path)));
-                }
-            },
+            // A text that cannot be read, such as a link to nothing, or a folder with some.
+            Err(e) => {
+                let path = e.path().unwrap_or(folder);
+                files.extend(Some(path.to_owned()).filter(|path| path.is_dir() || wanted(path)));
+                continue;
+            }
         };
         let path = entry.path().strip_prefix("./").unwrap_or(entry.path());
         if entry.file_type().is_file() && wanted(path) {
@@ -187,14 +195,25 @@ impl Iterator for DocumentReader<'_> {
             if let Some(rows) = &mut self.rows {
                 match rows.next(self.args) {
                     Some(document) => return Some(document),
-                    None => self.rows = None,
+                    None => {
+                        if let Some(Rows::Table(table)) = self.rows.take() {
+                            self.warnings.extend(table.faults());
+                        }
+                    }
                 }
             }
             let path = self.files.next()?;
-            if self.args.text_field.is_none() && !is_parquet(&path) {
-                return Some(Document { text: read_text(&path), source: path, id: None });
+            if let Some(error) = unreadable_folder(&path) {
+                return Some(Document { source: path, id: None, text: Err(error) });
             }
-            match Rows::open(&path, self.args) {
+            if self.args.text_field.is_none() && !is_parquet(&path) {
+                let text = match self.args.encoding {
+                    None => read_text(&path),
+                    Some(encoding) => read_bytes(&path).and_then(|bytes| encoding.decode(&path, bytes)),
+                };
+                return Some(Document { text, source: path, id: None });
+            }
+            match Rows::open(&path, self.args, &mut self.warnings) {
                 Ok(rows) => self.rows = Some(rows),
                 Err(error) => return Some(Document { source: path, id: None, text: Err(error) }),
             }
@@ -203,7 +222,7 @@ impl Iterator for DocumentReader<'_> {
 }
 
 impl Rows {
-    fn open(path: &Path, args: &DocumentArgs) -> Result<Rows> {
+    fn open(path: &Path, args: &DocumentArgs, warnings: &mut Vec<String>) -> Result<Rows> {
         if is_parquet(path) {
             return Rows::open_parquet(path, args);
         }
@@ -211,38 +230,33 @@ impl Rows {
             true => Box::new(std::io::stdin()),
             false => Box::new(File::open(path).map_err(|e| Error::io(path, &e))?),
         };
-        let mut from = BufReader::new(from);
-        // A byte order mark is no part of a field.
-        if from.fill_buf().map_err(|e| Error::io(path, &e))?.starts_with(b"\xef\xbb\xbf") {
-            from.consume(3);
-        }
-        if from.buffer().starts_with(b"PAR1") {
+        let mut from = BufReader::with_capacity(BUFFER, from);
+        if from.fill_buf().map_err(|e| Error::io(path, &e))?.starts_with(b"PAR1") {
             let error = Error::new(ErrorKind::InvalidOption, "this is a Parquet file");
             return Err(error.at(Place::File(path.into())).hint("name a file that ends in .parquet"));
         }
-        let name = path.to_string_lossy().to_lowercase();
-        let delimiter = if name.ends_with(".tsv") { b'\t' } else { b',' };
-        let path = path.to_owned();
-        if delimiter == b',' && !name.ends_with(".csv") {
-            return Ok(Rows::Lines { path, from: Box::new(from), line: 0 });
+        let (encoding, mark) = Encoding::of_mark(from.buffer());
+        from.consume(mark);
+        let ending = path.extension().unwrap_or_default().to_ascii_lowercase();
+        let is_table = ending == "csv" || ending == "tsv";
+        let may_be_cut = from.buffer().len() + mark == BUFFER;
+        let encoding = encoding.or(args.encoding).unwrap_or_else(|| {
+            if !is_table || !Encoding::looks_windows_1252(from.buffer(), may_be_cut) {
+                return Encoding::Utf8;
+            }
+            let file = path.display();
+            warnings.push(format!("{file} is not UTF-8: read as windows-1252 (--encoding names another)"));
+            Encoding::Windows1252
+        });
+        let from = Decoded::new(from, encoding);
+        if !is_table {
+            return Ok(Rows::Lines { path: path.into(), from: Box::new(BufReader::new(from)), line: 0 });
         }
-        let from: Box<dyn Read> = Box::new(from);
-        let mut table = csv::ReaderBuilder::new().delimiter(delimiter).from_reader(from);
-        let header = table.headers().map_err(|e| csv_error(&path, &e))?.clone();
-        let column = |name: &String| {
-            header.iter().position(|h| h == name).ok_or_else(|| {
-                let message = format!("no column is named `{name}`");
-                let names = header.iter().collect::<Vec<_>>().join("`, `");
-                let hint = match names.is_empty() {
-                    true => "the file has no header".to_owned(),
-                    false => format!("the columns are `{names}`"),
-                };
-                Error::new(ErrorKind::InvalidOption, message).at(Place::File(path.clone())).hint(hint)
-            })
-        };
-        let text = args.text_field.iter().map(column).next().transpose()?.unwrap_or(0);
-        let id = args.id_field.as_ref().map(column).transpose()?;
-        Ok(Rows::Table { rows: table.into_records(), path, text, id, row: 1 })
+        let delimiter = if ending == "tsv" { b'\t' } else { b',' };
+        let text = args.text_field.as_deref().unwrap_or_default();
+        let table =
+            SeparatedTexts::open(path, from, delimiter, (text, args.id_field.as_deref()), args.lenient)?;
+        Ok(Rows::Table(Box::new(table)))
     }
 
     /// Opens a column of a Parquet file.
@@ -258,7 +272,7 @@ impl Rows {
 
     #[cfg(not(feature = "parquet"))]
     fn open_parquet(path: &Path, _: &DocumentArgs) -> Result<Rows> {
-        Err(no_parquet().at(Place::File(path.into())))
+        Err(super::table::no_parquet().at(Place::File(path.into())))
     }
 
     fn next(&mut self, args: &DocumentArgs) -> Option<Document> {
@@ -282,19 +296,18 @@ impl Rows {
                     };
                 return Some(Document { source, id, text });
             },
-            Rows::Table { path, rows, text, id, row } => {
-                let record = rows.next()?;
-                *row += 1;
-                let source = place(path, *row);
-                let record = match record {
-                    Ok(record) => record,
-                    Err(e) => return Some(Document { id: None, text: Err(csv_error(&source, &e)), source }),
-                };
-                let field = |at: usize| record.get(at).unwrap_or_default().to_owned();
-                Some(Document { source, id: id.map(|at| Value::String(field(at))), text: Ok(field(*text)) })
-            }
+            Rows::Table(texts) => texts.next(),
         }
     }
+}
+
+/// Returns the error about a folder that stands among files, as its files cannot be read.
+fn unreadable_folder(path: &Path) -> Option<Error> {
+    let error = match path.is_dir().then(|| std::fs::read_dir(path))? {
+        Err(e) => Error::io(path, &e),
+        Ok(_) => Error::new(ErrorKind::Io, "a link to a folder around it").at(Place::File(path.into())),
+    };
+    Some(error)
 }
 
 /// Returns the number of rows of a Parquet file. A file that cannot be read is one failure.
@@ -312,13 +325,6 @@ fn parquet_rows(_: &Path, _: &str) -> Option<usize> {
 /// Returns true if a file is Parquet by its name.
 pub(super) fn is_parquet(path: &Path) -> bool {
     path.extension().is_some_and(|e| e.eq_ignore_ascii_case("parquet"))
-}
-
-/// The error about Parquet in a program that cannot read and write it.
-#[cfg(not(feature = "parquet"))]
-pub(super) fn no_parquet() -> Error {
-    Error::new(ErrorKind::Unsupported, "this program is built without Parquet")
-        .hint("build it with the feature `parquet`, or use CSV")
 }
 
 /// Returns a line or row of a file, as compilers write it.
@@ -347,10 +353,4 @@ fn json_line(bytes: &[u8], args: &DocumentArgs) -> Result<(Option<Value>, String
         None => return Err(fail(format!("the line has no field `{name}`"))),
     };
     Ok((args.id_field.as_deref().and_then(|id| line.get_mut(id).map(Value::take)), text))
-}
-
-fn csv_error(path: &Path, error: &csv::Error) -> Error {
-    let message = error.to_string();
-    let message = message.strip_prefix("CSV error: ").unwrap_or(&message);
-    Error::new(ErrorKind::InvalidOption, format!("not valid CSV: {message}")).at(Place::File(path.into()))
 }

@@ -13,6 +13,7 @@ use crate::error::{Error, Result};
 use crate::extract::{Chunk, MergedRecord};
 
 /// A text in work.
+#[derive(Debug, Clone)]
 pub(super) struct Task {
     /// Number of the text in this run.
     pub number: usize,

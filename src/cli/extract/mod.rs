@@ -4,9 +4,11 @@
 //! each text has its own. A failure of one text does not stop the others.
 
 mod documents;
+mod encoding;
 mod grounding;
 mod journal;
 mod line;
+mod made_by;
 #[cfg(feature = "parquet")]
 mod parquet_table;
 #[cfg(feature = "parquet")]
@@ -15,18 +17,22 @@ mod parts;
 mod pile;
 mod progress;
 mod report;
+mod separated;
 mod table;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use clap::builder::TypedValueParser;
 use serde::Serialize;
 use serde_json::Value;
 
 use documents::{Document, DocumentArgs, DocumentReader};
 use grounding::{Grounding, GroundingArgs};
+use journal::Resume;
 use parts::ChunkArgs;
+use table::TableFormat;
 
 use super::args::{DecodeArgs, JsonArgs, ModelArgs, read_text};
 use super::schema_refs::{self, ReferenceArgs};
@@ -120,7 +126,7 @@ pub(super) struct Args {
         value_parser = clap::value_parser!(u16).range(1..=1024)
     )]
     batch: u16,
-    /// Write records to FILE, JSON Lines or, if it ends in .csv or .parquet, a table
+    /// Write records to FILE, JSON Lines or, if it ends in .csv, .tsv or .parquet, a table
     ///
     /// Nested properties are columns such as customer.name. Lists are JSON in CSV, and lists in
     /// Parquet if they hold no lists or objects. `source` and `id` are the columns _source and _id.
@@ -128,9 +134,27 @@ pub(super) struct Args {
     output: Option<PathBuf>,
     /// Continue the output: extract only the records that it lacks
     ///
-    /// A text is done if the output has a record for the same text, schema, model and options.
-    #[arg(long, requires = "output")]
-    resume: bool,
+    /// The output gets what a run from nothing would give. Records stay if their texts are still
+    /// there, also elsewhere or with another identifier; records of other texts go. If another
+    /// schema, prompt, model or option made the output, that is an error that names the difference:
+    /// `--resume=keep` keeps such records, and the `key` of each names its run in FILE.runs.
+    #[arg(
+        long,
+        requires = "output",
+        value_name = "same|keep",
+        hide_possible_values = true,
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "same",
+        value_parser = clap::builder::PossibleValuesParser::new(["same", "keep"]).map(resume_of)
+    )]
+    resume: Option<Resume>,
+    /// Begin the output anew, if it exists
+    #[arg(long, requires = "output", conflicts_with = "resume")]
+    restart: bool,
+    /// Keep the records of texts that changed or are no longer there, with the member `stale`
+    #[arg(long, requires = "resume")]
+    keep_stale: bool,
     #[command(flatten)]
     chunks: ChunkArgs,
     /// Stop after N failures
@@ -194,6 +218,59 @@ struct PromptArgs {
     example: Vec<PathBuf>,
 }
 
+fn resume_of(name: String) -> Resume {
+    if name == "keep" { Resume::Keep } else { Resume::Same }
+}
+
+/// Options that change no record, or whose content counts by itself.
+const NEUTRAL: [&str; 27] = [
+    "files",
+    "include",
+    "text_field",
+    "id_field",
+    "encoding",
+    "lenient",
+    "schema",
+    "prompt",
+    "example",
+    "show_prompt",
+    "stream",
+    "batch",
+    "output",
+    "resume",
+    "restart",
+    "keep_stale",
+    "max_failures",
+    "stats",
+    "html",
+    "log_json",
+    "references",
+    "schema_dir",
+    "model",
+    "adapter",
+    "revision",
+    "offline",
+    "chat_template",
+];
+/// Options that change no record in the mode `exact`, which gives those of `off`.
+const DRAFTING: [&str; 5] = ["mode", "lookup", "no_lookup", "explain_gate", "draft_model"];
+
+/// Returns the options that change records, with their values.
+fn record_options(matches: &clap::ArgMatches) -> Vec<(String, String)> {
+    let value = |id: &str| -> Option<String> {
+        let values = matches.get_raw(id)?.map(|value| value.to_string_lossy().into_owned());
+        Some(values.collect::<Vec<_>>().join(" "))
+    };
+    let command = <Args as clap::Args>::augment_args(clap::Command::new("extract"));
+    let is_exact = matches!(value("mode").as_deref(), Some("off" | "exact"));
+    let names = command.get_arguments().filter_map(|arg| Some((arg.get_id().as_str(), arg.get_long()?)));
+    let counts = |id: &str| !(NEUTRAL.contains(&id) || is_exact && DRAFTING.contains(&id));
+    names
+        .filter(|(id, _)| counts(id))
+        .filter_map(|(id, long)| Some((format!("--{long}"), value(id)?)))
+        .collect()
+}
+
 /// Share of a text's tokens that an adapter has not seen, above which there is a note.
 const UNFAMILIAR: f64 = 0.5;
 
@@ -215,8 +292,9 @@ struct Outcome {
     shown: Option<report::Shown>,
 }
 
-pub(super) fn run(args: &Args) -> Result<ExitCode> {
+pub(super) fn run(args: &Args, matches: &clap::ArgMatches) -> Result<ExitCode> {
     args.decode.validate()?;
+    args.output.as_deref().map(TableFormat::of).transpose()?;
     let mut files = args.documents.files()?;
     for output in args.output.iter().chain(&args.html) {
         // Also if it lies in the folder that is read.
@@ -254,7 +332,9 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
     output::print_warnings(extractor.warnings());
     let job = Job { args, engine: &engine, extractor: &extractor };
     if many {
-        return pile::extract_all(&job, documents, &pile::Fixed { schema: &text, documents: &references });
+        let options = record_options(matches);
+        let fixed = pile::Fixed { schema: &text, documents: &references, options };
+        return pile::extract_all(&job, documents, &fixed);
     }
     if let Some(advice) = job.advice() {
         eprintln!("{advice}");

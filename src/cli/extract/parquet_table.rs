@@ -29,7 +29,7 @@ use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
 use parquet::schema::types::{Type, TypePtr};
 use serde_json::value::RawValue;
 
-use super::journal::replace;
+use super::journal::{Journal, replace};
 use super::table::{Columns, text_of};
 use crate::error::{Error, Result};
 
@@ -144,7 +144,7 @@ fn items(json: &str) -> Vec<&RawValue> {
 }
 
 /// Writes the records of a journal as Parquet. The table replaces a file as a whole.
-pub(super) fn write_parquet(journal: &Path, to: &Path) -> Result<()> {
+pub(super) fn write_parquet(journal: &Journal, to: &Path) -> Result<()> {
     let columns = Columns::<Cells>::read(journal, Cells::see)?;
     let kinds: Vec<ColumnType> = columns.kinds.iter().map(|cells| cells.kind()).collect();
     let fail = |e: ParquetError| Error::io(to, &io_error(e));
@@ -329,6 +329,7 @@ mod tests {
     use parquet::record::{Field, RowAccessor};
     use serde_json::{Value, json};
 
+    use super::super::table::tests::journal;
     use super::*;
 
     fn kind(values: &[Value]) -> ColumnType {
@@ -379,15 +380,14 @@ mod tests {
     #[test]
     fn records_become_rows_of_all_types() {
         let dir = tempfile::tempdir().unwrap();
-        let (journal, table) = (dir.path().join("j"), dir.path().join("t.parquet"));
+        let table = dir.path().join("t.parquet");
         let records = [
             json!({"n": 1, "x": 1.5, "who": {"name": "é\n", "old": true}, "tags": ["a", null], "any": 1, "deep": [[1]]}),
             json!({"n": null, "x": 2, "who": {"name": null}, "tags": [], "any": "b", "deep": [{"c": 1}]}),
             json!({"n": -7, "who": {}, "tags": null, "any": {}}),
         ];
-        let lines = records.iter().map(|r| format!("{}\n", json!({"source": "s", "record": r, "key": "1"})));
-        std::fs::write(&journal, lines.collect::<String>()).unwrap();
-        write_parquet(&journal, &table).unwrap();
+        let lines = records.iter().map(|r| json!({"source": "s", "record": r, "key": "1"}).to_string());
+        write_parquet(&journal(dir.path(), &lines.collect::<Vec<_>>()), &table).unwrap();
         let reader = SerializedFileReader::new(File::open(&table).unwrap()).unwrap();
         let rows: Vec<_> = reader.get_row_iter(None).unwrap().map(Result::unwrap).collect();
         let got: Vec<Value> = rows
@@ -402,14 +402,12 @@ mod tests {
         assert_eq!(got, want);
         assert!(rows[0].get_long(1).is_ok());
         // Without rows, and with several row groups.
-        std::fs::write(&journal, "").unwrap();
-        write_parquet(&journal, &table).unwrap();
+        write_parquet(&journal(dir.path(), &[]), &table).unwrap();
         let reader = SerializedFileReader::new(File::open(&table).unwrap()).unwrap();
         assert_eq!(reader.metadata().file_metadata().num_rows(), 0);
         let count = GROUP_ROWS + 3;
-        let lines = (0..count).map(|i| format!("{{\"source\":\"{i}\",\"record\":{{\"i\":{i}}}}}\n"));
-        std::fs::write(&journal, lines.collect::<String>()).unwrap();
-        write_parquet(&journal, &table).unwrap();
+        let lines = (0..count).map(|i| format!("{{\"source\":\"{i}\",\"record\":{{\"i\":{i}}}}}"));
+        write_parquet(&journal(dir.path(), &lines.collect::<Vec<_>>()), &table).unwrap();
         let reader = SerializedFileReader::new(File::open(&table).unwrap()).unwrap();
         assert_eq!(reader.num_row_groups(), 2);
         let sum: i64 = reader.get_row_iter(None).unwrap().map(|row| row.unwrap().get_long(1).unwrap()).sum();

@@ -20,12 +20,13 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Once;
 
-use parquet::basic::{ConvertedType, Type as Physical};
+use parquet::basic::{ConvertedType, LogicalType, TimeUnit, Type as Physical};
 use parquet::column::reader::{ColumnReader, ColumnReaderImpl};
 use parquet::data_type::{AsBytes, ByteArray, DataType};
 use parquet::errors::ParquetError;
 use parquet::file::reader::FileReader;
 use parquet::file::serialized_reader::SerializedFileReader;
+use parquet::record::Field;
 use parquet::schema::types::{ColumnDescPtr, SchemaDescriptor};
 use serde_json::Value;
 
@@ -173,31 +174,74 @@ fn text_of(value: Option<ByteArray>) -> Result<String> {
     decode(bytes.to_vec())
 }
 
-/// Returns the next identifiers.
+/// Returns the next identifiers: numbers and strings of JSON, and dates, times and the like in words.
 fn ids(from: &mut ColumnReader, column: &ColumnDescPtr) -> Result<Vec<Value>, ParquetError> {
     let most = column.max_def_level();
     Ok(match from {
+        ColumnReader::BoolColumnReader(from) => json(values(from, most)?, Value::Bool),
         ColumnReader::Int32ColumnReader(from) => {
-            json(values(from, most)?, |n| match column.converted_type() {
-                ConvertedType::UINT_32 => (n as u32).into(),
-                _ => n.into(),
-            })
+            json(values(from, most)?, |n| id_json(Field::convert_int32(column, n)))
         }
         ColumnReader::Int64ColumnReader(from) => {
-            json(values(from, most)?, |n| match column.converted_type() {
-                ConvertedType::UINT_64 => (n as u64).into(),
-                _ => n.into(),
+            json(values(from, most)?, |n| match column.logical_type_ref() {
+                // The nanoseconds of pandas.
+                Some(LogicalType::Timestamp(time)) if time.unit == TimeUnit::NANOS && n % 1000 == 0 => {
+                    Field::TimestampMicros(n / 1000).to_string().into()
+                }
+                _ => id_json(Field::convert_int64(column, n)),
             })
         }
-        ColumnReader::ByteArrayColumnReader(from) => {
-            json(values(from, most)?, |text| String::from_utf8_lossy(text.as_bytes()).into())
+        ColumnReader::Int96ColumnReader(from) => {
+            json(values(from, most)?, |n| id_json(Field::convert_int96(column, n)))
         }
-        _ => Vec::new(),
+        ColumnReader::FloatColumnReader(from) => {
+            json(values(from, most)?, |x| id_json(Field::convert_float(column, x)))
+        }
+        ColumnReader::DoubleColumnReader(from) => {
+            json(values(from, most)?, |x| id_json(Field::convert_double(column, x)))
+        }
+        ColumnReader::ByteArrayColumnReader(from) => {
+            json(values(from, most)?, |bytes| id_bytes(column, bytes))
+        }
+        ColumnReader::FixedLenByteArrayColumnReader(from) => {
+            json(values(from, most)?, |bytes| id_bytes(column, bytes.into()))
+        }
     })
 }
 
 fn json<T>(values: Vec<Option<T>>, to_json: impl Fn(T) -> Value) -> Vec<Value> {
     values.into_iter().map(|value| value.map_or(Value::Null, &to_json)).collect()
+}
+
+fn id_json(field: Field) -> Value {
+    match field {
+        Field::Byte(n) => n.into(),
+        Field::Short(n) => n.into(),
+        Field::Int(n) => n.into(),
+        Field::Long(n) => n.into(),
+        Field::UByte(n) => n.into(),
+        Field::UShort(n) => n.into(),
+        Field::UInt(n) => n.into(),
+        Field::ULong(n) => n.into(),
+        // The digits of the shorter type.
+        Field::Float(x) if x.is_finite() => x.to_string().parse::<f64>().map_or(Value::Null, Value::from),
+        Field::Double(x) if x.is_finite() => x.into(),
+        other => other.to_string().into(),
+    }
+}
+
+/// Returns an identifier of bytes: a text, a decimal number, a UUID, or the bytes in hexadecimal.
+fn id_bytes(column: &ColumnDescPtr, bytes: ByteArray) -> Value {
+    let hex = |bytes: &[u8]| bytes.iter().map(|b| format!("{b:02x}")).collect::<String>();
+    if matches!(column.logical_type_ref(), Some(LogicalType::Uuid)) && bytes.len() == 16 {
+        let hex = hex(bytes.as_bytes());
+        return [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]].join("-").into();
+    }
+    if column.converted_type() == ConvertedType::DECIMAL {
+        return Field::convert_byte_array(column, bytes)
+            .map_or(Value::Null, |field| field.to_string().into());
+    }
+    String::from_utf8(bytes.as_bytes().to_vec()).unwrap_or_else(|_| hex(bytes.as_bytes())).into()
 }
 
 /// Returns the index of a column.
@@ -227,17 +271,13 @@ fn check_text(column: &ColumnDescPtr, schema: &SchemaDescriptor) -> Result<()> {
 }
 
 /// # Errors
-/// If a column holds neither texts nor integers.
+/// If a column holds lists.
 fn check_id(column: &ColumnDescPtr) -> Result<()> {
-    use ConvertedType as C;
-    let integers = [C::INT_8, C::INT_16, C::INT_32, C::INT_64, C::UINT_8, C::UINT_16, C::UINT_32, C::UINT_64];
-    let is_integer = matches!(column.physical_type(), Physical::INT32 | Physical::INT64)
-        && (is_plain(column) || integers.contains(&column.converted_type()));
-    if holds_text(column) || is_integer && column.max_rep_level() == 0 {
+    if column.max_rep_level() == 0 {
         return Ok(());
     }
     let message = format!("the column `{}` holds {}, not identifiers", column.path().string(), kind(column));
-    Err(Error::new(ErrorKind::InvalidOption, message).hint("name a column of texts or integers"))
+    Err(Error::new(ErrorKind::InvalidOption, message).hint("name a column with one value in each row"))
 }
 
 /// Returns true for strings, and for byte arrays of writers that say no more.
@@ -291,9 +331,12 @@ mod tests {
 
     use ffwd_testkit::random::Random;
     use parquet::basic::Compression;
-    use parquet::data_type::{ByteArrayType, Int32Type, Int64Type};
+    use parquet::data_type::{
+        BoolType, ByteArrayType, DoubleType, FixedLenByteArray, FixedLenByteArrayType, FloatType, Int32Type,
+        Int64Type,
+    };
     use parquet::file::properties::WriterProperties;
-    use parquet::file::writer::SerializedFileWriter;
+    use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
     use parquet::schema::parser::parse_message_type;
 
     use super::*;
@@ -400,13 +443,15 @@ mod tests {
             ("tags.list.element", None, ["holds lists", "`body`"]),
             ("tags", None, ["no column is named `tags`", "`id`, `body`, `n`, `raw`, `tags.list.element`"]),
             ("body", Some("no"), ["no column is named `no`", "`id`"]),
-            ("body", Some("tags.list.element"), ["holds lists, not identifiers", "texts or integers"]),
+            ("body", Some("tags.list.element"), ["holds lists, not identifiers", "one value in each row"]),
         ] {
             let error = ParquetTexts::open(&path, text, id).err().unwrap().to_string();
             assert!(parts.iter().all(|part| error.contains(part)), "{error}");
         }
         let ids: Vec<_> = ParquetTexts::open(&path, "body", Some("n")).unwrap().map(|d| d.id).collect();
         assert_eq!(ids, [Some(Value::from(1))]);
+        let ids: Vec<_> = ParquetTexts::open(&path, "body", Some("raw")).unwrap().map(|d| d.id).collect();
+        assert_eq!(ids, [Some(Value::from("fffe41"))], "bytes that are no text");
         // Bytes that are UTF-16.
         let raw = ParquetTexts::open(&path, "raw", None).unwrap().next().unwrap();
         assert!(raw.text.unwrap_err().message().contains("half a unit"));
@@ -415,6 +460,69 @@ mod tests {
             let error = ParquetTexts::open(&path, "body", None).err().unwrap().to_string();
             assert!(error.contains("not readable as Parquet") && error.contains("t.parquet"), "{error}");
         }
+    }
+
+    #[test]
+    fn identifiers_have_any_type_of_a_single_value() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("t.parquet");
+        let id = |column: &str, write: &dyn Fn(&mut SerializedColumnWriter<'_>)| {
+            let schema = format!("message schema {{ required {column}; required binary body (UTF8); }}");
+            let schema = Arc::new(parse_message_type(&schema).unwrap());
+            let mut file =
+                SerializedFileWriter::new(File::create(&path).unwrap(), schema, Arc::default()).unwrap();
+            let mut group = file.next_row_group().unwrap();
+            let mut ids = group.next_column().unwrap().unwrap();
+            write(&mut ids);
+            ids.close().unwrap();
+            let mut texts = group.next_column().unwrap().unwrap();
+            texts.typed::<ByteArrayType>().write_batch(&[ByteArray::from("a")], None, None).unwrap();
+            texts.close().unwrap();
+            group.close().unwrap();
+            file.close().unwrap();
+            ParquetTexts::open(&path, "body", Some("id")).unwrap().next().unwrap().id.unwrap()
+        };
+        let long = |n: i64| {
+            move |to: &mut SerializedColumnWriter<'_>| {
+                to.typed::<Int64Type>().write_batch(&[n], None, None).unwrap();
+            }
+        };
+        let int = |n: i32| {
+            move |to: &mut SerializedColumnWriter<'_>| {
+                to.typed::<Int32Type>().write_batch(&[n], None, None).unwrap();
+            }
+        };
+        let fixed = |bytes: &'static [u8]| {
+            move |to: &mut SerializedColumnWriter<'_>| {
+                let bytes = FixedLenByteArray::from(bytes.to_vec());
+                to.typed::<FixedLenByteArrayType>().write_batch(&[bytes], None, None).unwrap();
+            }
+        };
+        assert_eq!(
+            id("boolean id", &|to| drop(to.typed::<BoolType>().write_batch(&[true], None, None))),
+            true
+        );
+        assert_eq!(id("float id", &|to| drop(to.typed::<FloatType>().write_batch(&[0.1], None, None))), 0.1);
+        assert_eq!(
+            id("double id", &|to| drop(to.typed::<DoubleType>().write_batch(&[f64::NAN], None, None))),
+            "NaN"
+        );
+        assert_eq!(id("int32 id (DATE)", &int(20_000)), "2024-10-04");
+        assert_eq!(id("int32 id (UINT_32)", &int(-1)), u32::MAX);
+        assert_eq!(id("int32 id (DECIMAL(6,2))", &int(1234)), "12.34");
+        assert_eq!(id("int64 id (UINT_64)", &long(-1)), u64::MAX);
+        let time = "2001-09-09 01:46:40";
+        for (unit, n) in
+            [("MILLIS", 1_000_000_000_000), ("MICROS", 1_000_000_000_000_000), ("NANOS", 10_i64.pow(18))]
+        {
+            let found = id(&format!("int64 id (TIMESTAMP({unit},true))"), &long(n));
+            assert!(found.as_str().unwrap().starts_with(time), "{found}");
+        }
+        assert_eq!(id("int64 id (TIMESTAMP(NANOS,true))", &long(1)), 1, "no unit of words is so small");
+        let uuid =
+            id("fixed_len_byte_array(16) id (UUID)", &fixed(b"\x12\x34\x56\x78\x9a\xbc\xde\xf0ABCDEFGH"));
+        assert_eq!(uuid, "12345678-9abc-def0-4142-434445464748");
+        assert_eq!(id("fixed_len_byte_array(2) id (DECIMAL(4,1))", &fixed(b"\x00\x7b")), "12.3");
     }
 
     /// A file with any bytes changed gives rows or errors.

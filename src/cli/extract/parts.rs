@@ -88,22 +88,31 @@ pub(super) fn parts(job: &Job, task: Task, document: Document) -> Vec<TextPart> 
     parts
 }
 
+/// A part that is done.
+pub(super) struct DonePart {
+    pub chunk: Chunk,
+    pub text: String,
+    pub outcome: Result<Outcome>,
+}
+
 /// Joins the outcomes of all parts of a text.
 ///
 /// # Errors
 /// If the only part failed, or a record is not JSON.
-pub(super) fn join(job: &Job, task: &Task, mut outcomes: Vec<(Chunk, Result<Outcome>)>) -> Result<Outcome> {
+pub(super) fn join(job: &Job, task: &Task, mut outcomes: Vec<DonePart>) -> Result<Outcome> {
     if outcomes.len() == 1
-        && let Some((_, Err(error))) = outcomes.pop_if(|(_, outcome)| outcome.is_err())
+        && let Some(DonePart { outcome: Err(error), .. }) = outcomes.pop_if(|part| part.outcome.is_err())
     {
         return Err(error);
     }
     let count = outcomes.len();
+    // Strings that are spans come from one part each.
+    let texts = outcomes.iter().map(|part| &*part.text).collect::<Vec<_>>().join("\n");
     let (mut records, mut stats, mut notes) = (Vec::new(), Vec::new(), Vec::new());
     // The records with their grounding, by their number in `records`.
     let mut whole: Vec<(String, Grounding)> = Vec::new();
     let (mut finish, mut incomplete) = ("stop", None);
-    for (i, (chunk, outcome)) in outcomes.into_iter().enumerate() {
+    for (i, DonePart { chunk, outcome, .. }) in outcomes.into_iter().enumerate() {
         let (ended, error) = match outcome {
             Ok(outcome) => {
                 notes.extend(outcome.notes);
@@ -127,9 +136,31 @@ pub(super) fn join(job: &Job, task: &Task, mut outcomes: Vec<(Chunk, Result<Outc
         }
     }
     let merged = merge_records(records, &job.args.chunks.merge_key)?;
+    for (i, record) in merged.iter().enumerate().filter(|(_, record)| record.chunks.len() > 1) {
+        if let Err(error) = check(job, &texts, record, &whole[record.record].0)
+            && incomplete.is_none()
+        {
+            let message = format!("record {}, which was merged: {}", i + 1, error.message());
+            let placed = Error::new(error.kind(), message).at(Place::File(task.source.clone()));
+            incomplete = Some(error.places().iter().fold(placed, |placed, place| placed.at(place.clone())));
+            finish = "error";
+        }
+    }
     let records = Some(merged.into_iter().map(|merged| grounded(merged, &whole)).collect());
     let (text, grounding) = (String::new(), Grounding::default());
     Ok(Outcome { text, records, finish, stats: sum(&stats), grounding, incomplete, notes, shown: None })
+}
+
+/// Checks a record of several parts against the schema. `first` is the record in which it began.
+fn check(job: &Job, texts: &str, merged: &MergedRecord, first: &str) -> Result<()> {
+    let Some(item) = merged.item else { return job.extractor.check(job.engine, texts, &merged.json) };
+    // Beside the other items of its list.
+    let items = merge_records(vec![(first.to_owned(), merged.chunks[0].clone())], &[])?;
+    let items: Vec<&str> = items
+        .iter()
+        .map(|other| if other.item == Some(item) { &*merged.json } else { &*other.json })
+        .collect();
+    job.extractor.check(job.engine, texts, format!("[{}]", items.join(",")))
 }
 
 /// Adds the grounding of the first of the records that were merged; `whole` has them all.

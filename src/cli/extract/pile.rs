@@ -14,28 +14,27 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
-#[cfg(not(feature = "parquet"))]
-use super::documents::no_parquet;
-use super::documents::{Document, DocumentReader, is_parquet};
-use super::journal::{FAILURES, Journal, Key, PARTIAL, with_suffix};
+use super::documents::{Document, DocumentReader};
+use super::journal::{FAILURES, Journal, Key, PARTIAL, Resume, Unclaimed, output_exists, with_suffix};
 use super::line::Task;
-#[cfg(feature = "parquet")]
-use super::parquet_table;
-use super::parts::{TextPart, join, parts};
+use super::made_by::{MadeBy, RUNS, Runs, hex};
+use super::parts::{DonePart, TextPart, join, parts};
 use super::progress::Progress;
-use super::report::{HtmlReport, ReportLine, Shown};
-use super::{Job, Outcome, extract_document, outcome_of, request, table};
+use super::report::{ReportLine, Shown, open_report};
+use super::table::TableFormat;
+use super::{Job, Outcome, extract_document, outcome_of, request};
 use crate::cli::{output, schema_refs};
 use crate::decode::{Handle, Scheduler, SchedulerOptions, Stats};
 use crate::error::{Error, ErrorKind, Place, Result};
-use crate::extract::Chunk;
 #[cfg(feature = "embedded")]
 use crate::model::embedded::{DRAFT_GGUF, TARGET_GGUF, TOKENIZER_JSON};
 
-/// What the records of all texts depend on, beside the options.
+/// What the records of all texts depend on, beside the model.
 pub(super) struct Fixed<'a> {
     pub schema: &'a str,
     pub documents: &'a schema_refs::Documents,
+    /// The options that change records, by name.
+    pub options: Vec<(String, String)>,
 }
 
 /// Exit code of a program that Ctrl-C ended.
@@ -53,38 +52,33 @@ struct TextStats {
 struct Pile<'a> {
     job: &'a Job<'a>,
     journal: Option<Journal>,
-    report: Option<HtmlReport>,
-    /// A digest of everything but the text.
-    fixed: Sha256,
+    report: Option<Journal>,
+    /// The run that makes the records; see [`Key`].
+    run: u64,
+    /// Number of records that are made again, because the report lacks them.
+    again: usize,
     progress: Progress,
     /// Number of texts that were begun.
     begun: usize,
     stats: Vec<TextStats>,
     /// The parts that are done of the text that has begun.
-    done: Vec<(Chunk, Result<Outcome>)>,
+    done: Vec<DonePart>,
 }
 
 /// Extracts the records of all texts.
 pub(super) fn extract_all(job: &Job, documents: DocumentReader, fixed: &Fixed) -> Result<ExitCode> {
     let args = job.args;
-    #[cfg(not(feature = "parquet"))]
-    if let Some(path) = args.output.as_deref().filter(|path| is_parquet(path)) {
-        return Err(no_parquet().at(Place::File(path.into())));
-    }
-    let lines = args.output.as_deref().map(journal_of);
-    if let Some(path) = args.output.as_deref().filter(|path| is_table(path) && path.exists() && !args.resume)
-    {
-        let error = Error::new(ErrorKind::InvalidOption, "the output exists").at(Place::File(path.into()));
-        return Err(error.hint("add --resume to continue it, or name another file"));
-    }
-    let journal = lines.as_deref().map(|path| Journal::open(path, args.resume)).transpose()?;
-    let report = args.html.as_deref().map(|path| HtmlReport::open(path, args.resume)).transpose()?;
+    let made_by = made_by(job, fixed)?;
+    let run = made_by.run();
+    let journal = args.output.as_deref().map(|output| open_journal(args, output, made_by)).transpose()?;
+    let report = args.html.as_deref().map(|path| open_report(path, run, args.resume)).transpose()?;
     let interrupts = interrupts()?;
     let mut pile = Pile {
         job,
-        fixed: digest_of(job, fixed)?,
         journal,
         report,
+        run,
+        again: 0,
         progress: Progress::start(documents.known_len(), args.batch, args.log_json),
         begun: 0,
         stats: Vec::new(),
@@ -95,20 +89,33 @@ pub(super) fn extract_all(job: &Job, documents: DocumentReader, fixed: &Fixed) -
     }
     let stopped = pile.run(documents, &interrupts)?;
     pile.progress.clear();
-    let Pile { journal, report, progress, stats, .. } = pile;
+    let Pile { journal, report, progress, stats, again, .. } = pile;
     let failures = progress.totals.failures;
-    if let Some(journal) = journal {
+    let unclaimed = match stopped {
+        Some(_) => Unclaimed::Stay,
+        None if args.keep_stale => Unclaimed::Marked,
+        None => Unclaimed::Go,
+    };
+    if again > 0 {
+        progress.message(&format!("{again} records were made again, because the report lacked them"));
+    }
+    if let (Some(mut journal), Some(output)) = (journal, args.output.as_deref()) {
         if failures > 0 {
             progress.message(&format!("failures are in {}", journal.failures().display()));
         }
-        journal.close(stopped.is_none())?;
+        journal.sync()?;
+        let written = TableFormat::of(output)?.map_or(Ok(()), |format| format.write(&journal, output));
+        let stale = journal.close(unclaimed)?.saturating_sub(again);
+        if stale > 0 && stopped.is_none() {
+            let went = if args.keep_stale { "are marked as stale" } else { "were removed" };
+            progress.message(&format!("{stale} records of texts that changed or are no longer there {went}"));
+        }
+        let hint = format!("the records are in {}; --resume makes the table", journal_of(output).display());
+        written.map_err(|e| if e.hint_text().is_none() { e.hint(hint) } else { e })?;
     }
-    if let (Some(to), Some(lines)) = (args.output.as_deref().filter(|path| is_table(path)), &lines) {
-        let hint = format!("the records are in {}; --resume makes the table", lines.display());
-        write_table(lines, to).map_err(|e| if e.hint_text().is_none() { e.hint(hint) } else { e })?;
-    }
-    if let Some(missing) = report.map(|report| report.missing).filter(|missing| *missing > 0) {
-        progress.message(&format!("the report lacks {missing} records that an earlier run made without it"));
+    if let Some(mut report) = report {
+        report.sync()?;
+        report.close(if stopped.is_some() { Unclaimed::Stay } else { Unclaimed::Go })?;
     }
     if let Some(path) = &args.stats {
         output::write_stats(path, &stats)?;
@@ -168,7 +175,9 @@ impl Pile<'_> {
                     if stop.is_some() {
                         break;
                     }
-                    let Some(document) = documents.next() else { break };
+                    let document = documents.next();
+                    documents.warnings.drain(..).for_each(|warning| self.progress.message(&warning));
+                    let Some(document) = document else { break };
                     if let Some((task, document)) = self.begin(document) {
                         waiting.extend(parts(self.job, task, document));
                         self.progress.cut(waiting.len());
@@ -210,16 +219,19 @@ impl Pile<'_> {
         let (source, id) = (document.source.clone(), document.id.clone());
         let mut task = Task { number: self.begun, source, id, key: None };
         self.begun += 1;
-        if let (Some(journal), Ok(text)) = (&mut self.journal, &document.text) {
-            let mut digest = self.fixed.clone();
-            add(&mut digest, text.as_bytes());
-            let key = Key::new(&digest.finalize());
-            if journal.take_done(task.number, key) {
-                self.progress.resumed();
-                if let Some(report) = &mut self.report {
-                    report.expect(key);
+        let Ok(text) = &document.text else { return Some((task, document)) };
+        let key = Key { run: self.run, text: text_digest(text) };
+        if let Some(journal) = &mut self.journal {
+            let is_shown = self.report.as_ref().is_none_or(|report| report.has(key));
+            match journal.has(key) {
+                true if is_shown => {
+                    journal.claim(&task, key);
+                    self.report.iter_mut().for_each(|report| report.claim(&task, key));
+                    self.progress.resumed();
+                    return None;
                 }
-                return None;
+                true => self.again += 1,
+                false => {}
             }
             task.key = Some(key);
         }
@@ -230,7 +242,7 @@ impl Pile<'_> {
     fn take_part(&mut self, part: TextPart, outcome: Result<Outcome>) -> Result<()> {
         self.show(&part, &outcome)?;
         let Some(chunk) = part.chunk else { return self.take(&part.task, outcome) };
-        self.done.push((chunk, outcome));
+        self.done.push(DonePart { chunk, text: part.document.text.unwrap_or_default(), outcome });
         if !part.last {
             return Ok(());
         }
@@ -247,16 +259,19 @@ impl Pile<'_> {
             Err(error) => (Some(error), "error"),
         };
         let shown = outcome.as_ref().ok().and_then(|outcome| outcome.shown.as_ref());
-        report.append(&ReportLine {
+        let failed = Shown::failed(text);
+        let line = ReportLine {
             index: task.number,
             part: part.chunk.is_some().then_some(self.done.len()),
+            last: part.chunk.is_some().then_some(part.last),
             source: &task.name(),
             id: task.id.as_ref(),
-            key: task.key.filter(|_| error.is_none()).map(|key| HtmlReport::key(key, self.done.len())),
+            key: task.key.filter(|_| error.is_none()).map(Key::hex),
             finish,
             error: error.map(Error::to_string),
-            shown: shown.unwrap_or(&Shown::failed(text)),
-        })
+            shown: shown.unwrap_or(&failed),
+        };
+        report.append(task.number, self.done.len() as u32, &line.text()?)
     }
 
     /// Writes the outcome of a text.
@@ -281,83 +296,93 @@ impl Pile<'_> {
         match &mut self.journal {
             None => self.progress.suspend(|| output::print_line(line)),
             Some(journal) if failed => journal.append_failure(line),
-            Some(journal) => journal.append(text, line),
+            Some(journal) => journal.append(text, 0, line),
         }
     }
 }
 
-/// Returns the journal of an output file.
-fn journal_of(output: &Path) -> PathBuf {
-    if is_table(output) { with_suffix(output, ".journal") } else { output.to_owned() }
+/// Opens the journal of an output for a run.
+///
+/// # Errors
+/// If the output exists and is not continued, or another run made records of it.
+fn open_journal(args: &super::Args, output: &Path, made_by: MadeBy) -> Result<Journal> {
+    let path = journal_of(output);
+    let resume = if args.restart { Some(Resume::Keep) } else { args.resume };
+    if path != output && output.exists() {
+        // A table that no run has written is not replaced.
+        match resume {
+            None => return Err(output_exists(output)),
+            Some(_) if path.exists() => {}
+            Some(_) => {
+                let message = format!("the output exists, but its journal {} does not", path.display());
+                let error = Error::new(ErrorKind::InvalidOption, message).at(Place::File(output.into()));
+                return Err(error.hint("name another file, or remove this one"));
+            }
+        }
+    }
+    let mut journal = Journal::open(&path, "", made_by.run(), resume)?;
+    if args.restart {
+        journal.clear();
+    }
+    let runs = Runs::read(output)?;
+    if resume == Some(Resume::Same) && !journal.other_runs.is_empty() {
+        return Err(runs.other_run(output, &made_by, &journal.other_runs));
+    }
+    journal.begin()?;
+    runs.write(made_by, &journal.other_runs)?;
+    Ok(journal)
 }
 
-/// Writes the table of a journal, in the format of the file's name.
-fn write_table(journal: &Path, to: &Path) -> Result<()> {
-    match is_parquet(to) {
-        #[cfg(feature = "parquet")]
-        true => parquet_table::write_parquet(journal, to),
-        #[cfg(not(feature = "parquet"))]
-        true => Err(no_parquet()),
-        false => table::write_csv(journal, to),
+/// Returns the journal of an output file.
+fn journal_of(output: &Path) -> PathBuf {
+    match TableFormat::of(output) {
+        Ok(Some(_)) => with_suffix(output, ".journal"),
+        _ => output.to_owned(),
     }
 }
 
 /// Returns true if a file is the output or one of the files beside it.
 pub(super) fn is_own(file: &Path, output: &Path) -> bool {
     let lines = journal_of(output);
-    let partial = [with_suffix(output, PARTIAL), with_suffix(&lines, PARTIAL)];
-    let own = [output.to_owned(), with_suffix(&lines, FAILURES), lines].into_iter().chain(partial);
-    own.into_iter().any(|own| match (file.canonicalize(), own.canonicalize()) {
+    let partial = [output, &lines].map(|path| with_suffix(path, PARTIAL));
+    let own = [output.to_owned(), with_suffix(&lines, FAILURES), with_suffix(output, RUNS), lines];
+    own.into_iter().chain(partial).any(|own| match (file.canonicalize(), own.canonicalize()) {
         (Ok(a), Ok(b)) => a == b,
         _ => false,
     })
 }
 
-fn is_table(output: &Path) -> bool {
-    is_parquet(output) || output.extension().is_some_and(|e| e.eq_ignore_ascii_case("csv"))
+fn text_digest(text: &str) -> u128 {
+    Sha256::digest(text).iter().take(16).fold(0, |key, byte| key << 8 | u128::from(*byte))
 }
 
-fn add(digest: &mut Sha256, part: &[u8]) {
-    digest.update((part.len() as u64).to_le_bytes());
-    digest.update(part);
-}
-
-/// Returns the digest of all that determines the records but the texts. A model counts by its name
-/// and the size of its file, the embedded one and an adapter by their content.
-fn digest_of(job: &Job, fixed: &Fixed) -> Result<Sha256> {
-    let args = job.args;
-    let mut digest = Sha256::new();
-    add(&mut digest, env!("CARGO_PKG_VERSION").as_bytes());
-    add(&mut digest, fixed.schema.as_bytes());
+/// Returns all that determines the records but the texts.
+fn made_by(job: &Job, fixed: &Fixed) -> Result<MadeBy> {
+    let mut made_by = MadeBy::new();
+    made_by.add_text("schema", fixed.schema);
     for (uri, text) in &fixed.documents.0 {
-        add(&mut digest, uri.as_bytes());
-        add(&mut digest, text.as_bytes());
+        made_by.add_text(&format!("schema {uri}"), text);
     }
-    let (json, values, decode, models) = (&args.json, &args.values, &args.decode, &args.models);
-    let grounding = &args.grounding;
-    let options = format!(
-        "{json:?} {values:?} {decode:?} {models:?} {grounding:?} {} {}",
-        args.open_objects, args.whole_words
-    );
-    if args.chunks.options().is_some() {
-        add(&mut digest, format!("{:?}", args.chunks).as_bytes());
+    // The template, the instructions and the examples are around any text.
+    made_by.add_text("prompt", &job.extractor.prompt("x")?.to_text());
+    match job.engine.path() {
+        Some(path) => made_by.add_files("model", path)?,
+        None => made_by.add("model", "embedded"),
     }
-    add(&mut digest, options.as_bytes());
-    let size = |path| std::fs::metadata(path).map_or(0, |file| file.len());
-    add(&mut digest, &job.engine.path().map_or(0, size).to_le_bytes());
     #[cfg(feature = "embedded")]
     if job.engine.path().is_none() {
-        [TARGET_GGUF, DRAFT_GGUF, TOKENIZER_JSON].iter().for_each(|file| add(&mut digest, file));
+        let mut digest = Sha256::new();
+        [TARGET_GGUF, DRAFT_GGUF, TOKENIZER_JSON].iter().for_each(|file| digest.update(file));
+        made_by.add("model: digest", hex(&digest.finalize()));
     }
     if let Some(adapter) = job.engine.adapter() {
         for file in adapter.files() {
-            add(&mut digest, &std::fs::read(file).map_err(|e| Error::io(file, &e))?);
+            made_by.add_files("adapter", file)?;
         }
-        add(&mut digest, &adapter.scale().to_le_bytes());
+        made_by.add("adapter: scale", adapter.scale().to_string());
     }
-    // The template, the instructions and the examples are around any text.
-    add(&mut digest, job.extractor.prompt("x")?.to_text().as_bytes());
-    Ok(digest)
+    fixed.options.iter().for_each(|(name, value)| made_by.add(name, value));
+    Ok(made_by)
 }
 
 /// Counts Ctrl-C. The first one lets the texts in work finish, the second one ends the program.

@@ -2,12 +2,12 @@
 //!
 //! The file is a page without external resources, followed by a line of JSON for each text. The
 //! browser reads the lines when it opens the file, so the report is complete after each line, also
-//! if the run is killed. A resumed run reads the lines of the records that it does not make again.
+//! if the run is killed. It is a [`Journal`] behind a page: a text has a line for each of its parts.
 //!
 //! # Cost
 //!
 //! One write for each text. A line has the text, or the parts of a long text around the spans, and
-//! each token of the record. A resumed run copies the file once, and keeps a key for each line.
+//! each token of the record.
 //!
 //! # Alternatives considered
 //!
@@ -15,17 +15,16 @@
 //! of it before it shows the first text. A program that makes the page from the journal was
 //! rejected, since the journal would need the texts and tokens.
 
-use std::collections::HashSet;
 use std::fs::File;
-use std::io::{BufRead, BufReader, BufWriter, ErrorKind as IoKind, Write};
+use std::io::{ErrorKind as IoKind, Read};
 use std::ops::Range;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde::Serialize;
 use serde_json::Value;
 
 use super::grounding::Grounding;
-use super::journal::{Key, PARTIAL, with_suffix};
+use super::journal::{Journal, Resume};
 use crate::decode::{Output, TokenSource, leaf_values};
 use crate::error::{Error, ErrorKind, Place, Result};
 use crate::extract::{ValueSpans, spans_of};
@@ -80,6 +79,9 @@ pub(super) struct ReportLine<'a> {
     /// Position among the parts of its text.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub part: Option<usize>,
+    /// True for the last part, false for those before it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last: Option<bool>,
     pub source: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub id: Option<&'a Value>,
@@ -213,68 +215,37 @@ fn hidden(part: &str, pieces: &mut Vec<ShownPiece>) {
     }
 }
 
-/// The open report.
-pub(super) struct HtmlReport {
-    path: PathBuf,
-    file: BufWriter<File>,
-    /// Keys of the lines from earlier runs.
-    known: HashSet<String>,
-    /// Number of records that no line shows.
-    pub missing: usize,
-}
-
-impl HtmlReport {
-    /// Creates the report. Another report is replaced, and any other file is an error. With
-    /// `resume`, the lines with records are kept.
-    pub fn open(path: &Path, resume: bool) -> Result<HtmlReport> {
-        let kept = match File::open(path) {
-            Ok(file) => Some(BufReader::new(file).lines()),
-            Err(e) if e.kind() == IoKind::NotFound => None,
-            Err(e) => return Err(Error::io(path, &e)),
-        };
-        let mut lines = kept.into_iter().flatten().peekable();
-        if lines.peek().is_some() && !lines.nth(1).is_some_and(|line| line.is_ok_and(|line| line == MARK)) {
-            return Err(Error::new(ErrorKind::InvalidOption, "the file exists and is no report")
-                .at(Place::File(path.into()))
-                .hint("name another file with --html"));
-        }
-        let partial = with_suffix(path, PARTIAL);
-        let fail = |e: std::io::Error| Error::io(&partial, &e);
-        let mut file = BufWriter::new(File::create(&partial).map_err(fail)?);
-        file.write_all(page().as_bytes()).map_err(fail)?;
-        let mut known = HashSet::new();
-        for line in lines.filter(|_| resume) {
-            let Ok(line) = line else { break };
-            let entry: Option<Value> = serde_json::from_str(&line).ok();
-            if let Some(key) = entry.as_ref().and_then(|entry| entry.get("key")).and_then(Value::as_str) {
-                known.insert(key.to_owned());
-                writeln!(file, "{line}").map_err(fail)?;
+/// Opens the report. Another report is replaced, and any other file is an error. With `resume`, the
+/// lines with records are kept.
+pub(super) fn open_report(path: &Path, run: u64, resume: Option<Resume>) -> Result<Journal> {
+    let page = page();
+    let fail = |e: std::io::Error| Error::io(path, &e);
+    match File::open(path) {
+        Ok(file) => {
+            let mut head = Vec::new();
+            file.take(page.len() as u64).read_to_end(&mut head).map_err(fail)?;
+            let head = String::from_utf8_lossy(&head);
+            if !head.is_empty() && head.lines().nth(1) != Some(MARK) {
+                return Err(Error::new(ErrorKind::InvalidOption, "the file exists and is no report")
+                    .at(Place::File(path.into()))
+                    .hint("name another file with --html"));
+            }
+            if resume.is_none() || head != page {
+                std::fs::remove_file(path).map_err(fail)?;
             }
         }
-        file.flush().map_err(fail)?;
-        std::fs::rename(&partial, path).map_err(|e| Error::io(path, &e))?;
-        Ok(HtmlReport { path: path.into(), file, known, missing: 0 })
+        Err(e) if e.kind() == IoKind::NotFound => {}
+        Err(e) => return Err(fail(e)),
     }
+    let mut report = Journal::open(path, &page, run, Some(resume.unwrap_or(Resume::Same)))?;
+    report.begin()?;
+    Ok(report)
+}
 
-    /// Returns the key of a part of a text.
-    pub fn key(text: Key, part: usize) -> String {
-        format!("{}.{part}", text.hex())
-    }
-
-    /// Notes that an earlier run has made the record of a text.
-    pub fn expect(&mut self, text: Key) {
-        self.missing += usize::from(!self.known.contains(&HtmlReport::key(text, 0)));
-    }
-
-    /// Adds a text, unless an earlier run has.
-    pub fn append(&mut self, entry: &ReportLine) -> Result<()> {
-        if entry.key.as_ref().is_some_and(|key| self.known.contains(key)) {
-            return Ok(());
-        }
-        // No tag of the page may begin within the data.
-        let line = super::json(entry)?.replace('<', "\\u003c");
-        let written = writeln!(self.file, "{line}").and_then(|()| self.file.flush());
-        written.map_err(|e| Error::io(&self.path, &e))
+impl ReportLine<'_> {
+    /// Returns the line. No tag of the page may begin within the data.
+    pub fn text(&self) -> Result<String> {
+        Ok(super::json(self)?.replace('<', "\\u003c"))
     }
 }
 
@@ -285,6 +256,8 @@ fn page() -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::journal::{Key, Unclaimed};
+    use super::super::line::Task;
     use super::*;
 
     #[test]
@@ -322,31 +295,41 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("report.html");
         let shown = Shown::failed(Some("a </script> b"));
-        let entry = |index, key: Option<&str>| ReportLine {
-            index,
-            part: None,
-            source: "a.txt",
-            id: None,
-            key: key.map(str::to_owned),
-            finish: "end",
-            error: None,
-            shown: &shown,
+        let key = Key { run: 1, text: 7 };
+        let line = |index, key: Option<Key>| {
+            let (source, key) = ("a.txt", key.map(Key::hex));
+            let line = ReportLine {
+                index,
+                part: None,
+                last: None,
+                source,
+                id: None,
+                key,
+                finish: "end",
+                error: None,
+                shown: &shown,
+            };
+            line.text().unwrap()
         };
-        let mut report = HtmlReport::open(&path, false).unwrap();
-        report.append(&entry(0, Some("k0"))).unwrap();
-        report.append(&entry(1, None)).unwrap();
+        let mut report = open_report(&path, 1, None).unwrap();
+        report.append(0, 0, &line(0, Some(key))).unwrap();
+        report.append(1, 0, &line(1, None)).unwrap();
         drop(report);
         let whole = std::fs::read_to_string(&path).unwrap();
         assert_eq!(whole.matches("</script>").count(), 1, "only that of the page");
         // A line that a kill left incomplete.
         std::fs::write(&path, format!("{whole}{}", r#"{"index":2,"key":"k2","#)).unwrap();
-        let report = HtmlReport::open(&path, true).unwrap();
-        assert!(report.known.contains("k0") && report.known.len() == 1);
+        let mut report = open_report(&path, 1, Some(Resume::Same)).unwrap();
+        assert!(report.has(key) && !report.has(Key { text: 8, ..key }));
+        report.claim(&Task { number: 3, source: "<b>".into(), id: None, key: None }, key);
+        report.sync().unwrap();
+        report.close(Unclaimed::Go).unwrap();
         let resumed = std::fs::read_to_string(&path).unwrap();
         assert_eq!(resumed.lines().count(), page().lines().count() + 1);
-        assert!(HtmlReport::open(&path, false).unwrap().known.is_empty());
+        assert!(resumed.ends_with("\n") && resumed.contains(r#"{"index":3,"source":"\u003cb>","#));
+        assert!(!open_report(&path, 1, None).unwrap().has(key));
         std::fs::write(&path, "<!doctype html>\nmine").unwrap();
-        assert!(HtmlReport::open(&path, false).is_err() && HtmlReport::open(&path, true).is_err());
+        assert!(open_report(&path, 1, None).is_err() && open_report(&path, 1, Some(Resume::Keep)).is_err());
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "<!doctype html>\nmine");
     }
 }

@@ -1,23 +1,72 @@
 //! Tables from the journal of `ffwd extract`: rows, columns, and CSV.
 //!
 //! A column is a property that is no object, named by its path: `customer.name`. Members of the line
-//! beside the record have an underscore in front of their names. Columns are in the order in which
-//! they first occur.
+//! beside the record have an underscore in front of their names, and so has a record that is no
+//! object. Two columns never have one name: in a path, a dot of a name is `\.` and a backslash `\\`,
+//! and a property of the record that begins with an underscore gets another one. Columns are in the
+//! order in which they first occur.
 //!
 //! # Cost
 //!
 //! Two passes over the journal: one finds the columns. The names of columns are kept.
 
 use std::collections::HashMap;
-use std::fs::File;
-use std::io::{BufRead, BufReader};
 use std::path::Path;
 
 use serde_json::value::RawValue;
 
-use super::journal::replace;
+use super::journal::{Journal, replace};
 use crate::error::{Error, ErrorKind, Place, Result};
 use crate::extract::Members;
+
+/// The endings of names of outputs.
+const ENDINGS: &str = ".jsonl, .ndjson, .csv, .tsv and .parquet";
+
+/// The formats of tables.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum TableFormat {
+    Separated(u8),
+    Parquet,
+}
+
+impl TableFormat {
+    /// Returns the format of an output by its name; `None` for JSON Lines, also without an ending.
+    ///
+    /// # Errors
+    /// If the ending is another one, or no table in this build.
+    pub fn of(output: &Path) -> Result<Option<TableFormat>> {
+        let ending = output.extension().unwrap_or_default().to_string_lossy().to_lowercase();
+        let fail = |error: Error| Err(error.at(Place::File(output.into())));
+        match &*ending {
+            "" | "jsonl" | "ndjson" => Ok(None),
+            "csv" => Ok(Some(TableFormat::Separated(b','))),
+            "tsv" => Ok(Some(TableFormat::Separated(b'\t'))),
+            "parquet" if cfg!(feature = "parquet") => Ok(Some(TableFormat::Parquet)),
+            "parquet" => fail(no_parquet()),
+            _ => fail(
+                Error::new(ErrorKind::InvalidOption, format!("no format of outputs ends in .{ending}"))
+                    .hint(format!("the endings are {ENDINGS}; without one the output is JSON Lines")),
+            ),
+        }
+    }
+
+    /// Writes the table of a journal.
+    pub fn write(self, journal: &Journal, to: &Path) -> Result<()> {
+        match self {
+            TableFormat::Separated(delimiter) => write_csv(journal, to, delimiter),
+            #[cfg(feature = "parquet")]
+            TableFormat::Parquet => super::parquet_table::write_parquet(journal, to),
+            #[cfg(not(feature = "parquet"))]
+            TableFormat::Parquet => Err(no_parquet()),
+        }
+    }
+}
+
+/// The error about Parquet in a program that cannot read and write it.
+pub(super) fn no_parquet() -> Error {
+    Error::new(ErrorKind::Unsupported, "this program is built without Parquet")
+        .hint("build it with the feature `parquet`, or use CSV")
+}
 
 /// Maximum number of columns: maps with a name for each entry make no table.
 const MAX_COLUMNS: usize = 4096;
@@ -34,7 +83,7 @@ pub(super) struct Columns<T> {
 
 impl<T: Default> Columns<T> {
     /// Reads all cells of a journal.
-    pub fn read(journal: &Path, mut see: impl FnMut(&mut T, &str)) -> Result<Self> {
+    pub fn read(journal: &Journal, mut see: impl FnMut(&mut T, &str)) -> Result<Self> {
         let mut columns = Columns { names: Vec::new(), kinds: Vec::new(), index: HashMap::new() };
         // A table without rows has a column, too.
         columns.column("_source");
@@ -69,7 +118,7 @@ impl<T: Default> Columns<T> {
     /// Passes on the cells of each row, one for each column; absent cells and null are `None`.
     pub fn for_each(
         &self,
-        journal: &Path,
+        journal: &Journal,
         mut take: impl FnMut(&[Option<Box<RawValue>>]) -> Result<()>,
     ) -> Result<()> {
         let mut cells: Vec<Option<Box<RawValue>>> = Vec::new();
@@ -86,13 +135,13 @@ impl<T: Default> Columns<T> {
     }
 }
 
-/// Writes the records of a journal as CSV. The table replaces a file as a whole. Lists are JSON
-/// texts, null and absent values are empty cells.
-pub(super) fn write_csv(journal: &Path, to: &Path) -> Result<()> {
+/// Writes the records of a journal as CSV with a delimiter. The table replaces a file as a whole.
+/// Lists are JSON texts, null and absent values are empty cells.
+pub(super) fn write_csv(journal: &Journal, to: &Path, delimiter: u8) -> Result<()> {
     let columns = Columns::<()>::read(journal, |_, _| {})?;
     let fail = |e: csv::Error| Error::io(to, &io_error(e));
     replace(to, |file| {
-        let mut table = csv::Writer::from_writer(file);
+        let mut table = csv::WriterBuilder::new().delimiter(delimiter).from_writer(file);
         table.write_record(&columns.names).map_err(fail)?;
         columns.for_each(journal, |cells| {
             let texts =
@@ -118,15 +167,12 @@ fn io_error(error: csv::Error) -> std::io::Error {
     }
 }
 
-fn for_each_row(journal: &Path, mut take: impl FnMut(Row) -> Result<()>) -> Result<()> {
-    let fail = |e: std::io::Error| Error::io(journal, &e);
-    for line in BufReader::new(File::open(journal).map_err(fail)?).lines() {
-        let rows = rows_of(&line.map_err(fail)?).map_err(|e| {
-            Error::new(ErrorKind::Io, format!("not a line of JSON: {e}")).at(Place::File(journal.into()))
-        })?;
-        rows.into_iter().try_for_each(&mut take)?;
-    }
-    Ok(())
+fn for_each_row(journal: &Journal, mut take: impl FnMut(Row) -> Result<()>) -> Result<()> {
+    journal.for_each(|line| {
+        let rows = rows_of(line)
+            .map_err(|e| Error::new(ErrorKind::InvalidJson, format!("a line of an earlier run: {e}")))?;
+        rows.into_iter().try_for_each(&mut take)
+    })
 }
 
 /// Collects the cells of a line: a row, or one for each of its `records`.
@@ -154,9 +200,11 @@ fn add_member(name: &str, value: Box<RawValue>, row: &mut Row) -> serde_json::Re
         "key" | "finish" => Ok(()),
         "record" if value.get().starts_with('{') => {
             let record: Members = serde_json::from_str(value.get())?;
-            record.0.into_iter().try_for_each(|(name, value)| flatten(&name, value, row))
+            record.0.into_iter().try_for_each(|(name, value)| {
+                let own = if name.starts_with('_') { "_" } else { "" };
+                flatten(&format!("{own}{}", escaped(&name)), value, row)
+            })
         }
-        "record" => flatten("record", value, row),
         name => flatten(&format!("_{name}"), value, row),
     }
 }
@@ -167,41 +215,92 @@ fn flatten(name: &str, value: Box<RawValue>, row: &mut Row) -> serde_json::Resul
         let members: Members = serde_json::from_str(value.get())?;
         if !members.0.is_empty() {
             let mut members = members.0.into_iter();
-            return members.try_for_each(|(n, v)| flatten(&format!("{name}.{n}"), v, row));
+            return members.try_for_each(|(n, v)| flatten(&format!("{name}.{}", escaped(&n)), v, row));
         }
     }
     row.push((name.to_owned(), value));
     Ok(())
 }
 
+/// Returns a name as it stands in a path.
+fn escaped(name: &str) -> String {
+    name.replace('\\', r"\\").replace('.', r"\.")
+}
+
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
+    use ffwd_testkit::random::Random;
+
     use super::*;
+
+    /// Returns a journal with these lines.
+    pub fn journal(folder: &Path, lines: &[String]) -> Journal {
+        let path = folder.join("j");
+        drop(std::fs::remove_file(&path));
+        let mut journal = Journal::open(&path, "", 1, None).unwrap();
+        lines.iter().enumerate().for_each(|(i, line)| journal.append(i, 0, line).unwrap());
+        journal.sync().unwrap();
+        journal
+    }
+
+    /// Returns the cells of the table, with the header.
+    fn table(lines: &[&str], delimiter: u8) -> Vec<Vec<String>> {
+        let dir = tempfile::tempdir().unwrap();
+        let to = dir.path().join("t.csv");
+        let lines: Vec<String> = lines.iter().map(|line| (*line).to_owned()).collect();
+        write_csv(&journal(dir.path(), &lines), &to, delimiter).unwrap();
+        let mut reader =
+            csv::ReaderBuilder::new().has_headers(false).delimiter(delimiter).from_path(&to).unwrap();
+        reader.records().map(|r| r.unwrap().iter().map(str::to_owned).collect()).collect()
+    }
 
     #[test]
     fn records_become_rows() {
-        let dir = tempfile::tempdir().unwrap();
-        let (journal, table) = (dir.path().join("j"), dir.path().join("t.csv"));
         let lines = [
             r#"{"source":"a,b.txt","record":{"n":1.50,"who":{"name":"Ann \"x\"","age":null}},"key":"1"}"#,
             r#"{"source":"c","id":7,"record":{"tags":["x","y"],"who":{"name":"é\nz"},"source":true},"key":"2"}"#,
         ];
-        std::fs::write(&journal, lines.join("\n") + "\n").unwrap();
-        write_csv(&journal, &table).unwrap();
-        let mut read = csv::Reader::from_path(&table).unwrap();
-        let header: Vec<String> = read.headers().unwrap().iter().map(str::to_owned).collect();
-        assert_eq!(header, ["_source", "n", "who.name", "who.age", "_id", "tags", "source"]);
-        let rows: Vec<Vec<String>> =
-            read.records().map(|r| r.unwrap().iter().map(str::to_owned).collect()).collect();
-        assert_eq!(rows[0], ["a,b.txt", "1.50", "Ann \"x\"", "", "", "", ""]);
-        assert_eq!(rows[1], ["c", "", "é\nz", "", "7", r#"["x","y"]"#, "true"]);
+        for delimiter in [b',', b'\t'] {
+            let rows = table(&lines, delimiter);
+            assert_eq!(rows[0], ["_source", "n", "who.name", "who.age", "_id", "tags", "source"]);
+            assert_eq!(rows[1], ["a,b.txt", "1.50", "Ann \"x\"", "", "", "", ""]);
+            assert_eq!(rows[2], ["c", "", "é\nz", "", "7", r#"["x","y"]"#, "true"]);
+        }
         let line = r#"{"source":"s","records":[{"record":{"n":1},"chunks":[]},{"record":[2],"chunks":[{"chars":[0,9]}]}],"key":"1"}"#;
-        std::fs::write(&journal, line).unwrap();
-        write_csv(&journal, &table).unwrap();
-        let text = std::fs::read_to_string(&table).unwrap();
-        assert_eq!(text, "_source,n,_chunks,record\ns,1,[],\ns,,\"[{\"\"chars\"\":[0,9]}]\",[2]\n");
-        std::fs::write(&journal, "").unwrap();
-        write_csv(&journal, &table).unwrap();
-        assert_eq!(std::fs::read_to_string(&table).unwrap(), "_source\n");
+        let rows = table(&[line], b',');
+        assert_eq!(rows[0], ["_source", "n", "_chunks", "_record"]);
+        assert_eq!(rows[1..], [["s", "1", "[]", ""], ["s", "", r#"[{"chars":[0,9]}]"#, "[2]"]]);
+        assert_eq!(table(&[], b','), [["_source"]]);
+    }
+
+    /// Random names made of the characters of the rule: as many columns as values, and each value in
+    /// its own.
+    #[test]
+    fn columns_never_collide() {
+        let mut random = Random::new(11);
+        let mut name = || -> String {
+            (0..1 + random.next() % 3)
+                .map(|_| ['_', '.', '\\', 'i', 'd'][random.next() as usize % 5])
+                .collect()
+        };
+        for _ in 0..500 {
+            let (mut record, mut count) = (serde_json::Map::new(), 0);
+            for _ in 0..6 {
+                let (outer, inner) = (name(), name());
+                let value = serde_json::json!(format!("v{count}"));
+                let slot = record.entry(outer).or_insert_with(|| serde_json::json!({}));
+                count += usize::from(slot.as_object_mut().unwrap().insert(inner, value).is_none());
+                let slot = record.entry(name()).or_insert(serde_json::Value::Null);
+                if slot.is_null() {
+                    (*slot, count) = (serde_json::json!({"_": format!("w{count}")}), count + 1);
+                }
+            }
+            let line =
+                serde_json::json!({"source": "s", "id": "i", "record": record, "key": "1"}).to_string();
+            let rows = table(&[&line], b',');
+            let names: std::collections::HashSet<&String> = rows[0].iter().collect();
+            assert_eq!((names.len(), rows[1].len()), (count + 2, count + 2), "{rows:?}");
+            assert!(rows[1].iter().all(|cell| !cell.is_empty()), "{rows:?}");
+        }
     }
 }

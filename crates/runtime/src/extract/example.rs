@@ -9,10 +9,9 @@ use ffwd_engine::text::without_mark;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::constraint::substring::SubstringOptions;
-use crate::constraint::{ConstraintBuilder, KeyOrder, Policy, Whitespace};
+use super::schema::ExtractionSchema;
 use crate::error::{Error, ErrorKind, Place, Result};
-use crate::matcher::{Compiler, Verdict};
+use crate::matcher::Compiler;
 
 /// A text and the record that it gives, shown to the model before its own text.
 ///
@@ -76,36 +75,13 @@ impl Example {
         self
     }
 
-    /// Checks the record against the schema, as `builder` compiles it, under a policy that permits
-    /// every order of properties and every way to write a number.
-    pub(super) fn check(
-        &self,
-        compiler: &Compiler,
-        builder: ConstraintBuilder<'_>,
-        policy: &Policy,
-        schema: &str,
-    ) -> Result<()> {
-        let policy = Policy {
-            whitespace: Whitespace::Compact,
-            key_order: KeyOrder::Any,
-            exponent: true,
-            equal_numbers: true,
-            ..policy.clone()
-        };
-        let builder = builder.policy(policy).source(&self.text, &SubstringOptions::default());
-        let grammar = compiler.compile(&builder.json_schema(schema)?)?;
-        let text = self.record.to_string();
-        let found = grammar.matcher().explain_bytes(text.as_bytes());
-        if found.verdict == Verdict::Legal && found.may_end {
+    /// Checks the record against a schema.
+    pub(super) fn check(&self, compiler: &Compiler, schema: &ExtractionSchema) -> Result<()> {
+        let Some(fault) = schema.fault(compiler, &self.text, &self.record.to_string())? else {
             return Ok(());
-        }
-        let rest: String = String::from_utf8_lossy(&text.as_bytes()[found.fits..]).chars().take(40).collect();
-        let message = match found.verdict {
-            Verdict::Legal => "the record of the example is not complete".to_owned(),
-            _ => format!("the record of the example does not fit the schema from `{rest}` on"),
         };
-        let error = Error::new(ErrorKind::InvalidOption, message)
-            .at(Place::Pointer(format!("/record{}", found.path)))
+        let error = Error::new(ErrorKind::InvalidOption, format!("the record of the example {}", fault.what))
+            .at(Place::Pointer(format!("/record{}", fault.pointer)))
             .hint("correct the record or the schema; a wrong example misleads the model");
         Err(match &self.file {
             Some(file) => error.at(Place::File(file.clone())),

@@ -24,7 +24,7 @@ use crate::chat::ChatTemplate;
 use crate::constraint::substring::SubstringOptions;
 use crate::constraint::{Constraint, Policy, Whitespace};
 use crate::decode::{Engine, Prompt, Request};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Place, Result};
 use crate::matcher::CompiledGrammar;
 use crate::vocab::Vocabulary;
 
@@ -153,17 +153,14 @@ impl<'e> ExtractorBuilder<'e> {
             || schema.with_open_objects().is_ok_and(|constraint| compiler.compile(&constraint).is_ok());
         let grammar = schema.shared.as_ref().map(|constraint| compiler.compile(constraint)).transpose();
         let grammar = grammar.map_err(|e| schema.hinted(e, opens))?;
-        let policy = &schema.options.policy;
-        for example in &self.examples {
-            example.check(compiler, schema.with_documents(), policy, &schema.text)?;
-        }
+        self.examples.iter().try_for_each(|example| example.check(compiler, &schema))?;
         let wording = self.wording()?;
         let compact = value.to_string();
         let values = Values {
             fields: outline(value).unwrap_or_else(|| compact.clone()),
             schema: compact,
             notes: notes(value),
-            examples: shown(&self.examples, policy.whitespace),
+            examples: shown(&self.examples, schema.options.policy.whitespace),
             instructions: self.instructions,
         };
         let (vocab, chat) = (self.engine.vocabulary().clone(), self.engine.chat_template()?.cloned());
@@ -271,6 +268,19 @@ impl Extractor {
     /// Returns the policy.
     pub fn policy(&self) -> &Policy {
         &self.schema.options.policy
+    }
+
+    /// Checks a record (compact JSON text) about a text against the schema, whatever wrote it: properties
+    /// may have any order, and numbers any form. The schema is compiled for it.
+    ///
+    /// # Errors
+    /// `Incomplete` with the JSON pointer of the first violation.
+    pub fn check(&self, engine: &Engine, text: impl AsRef<str>, record: impl AsRef<str>) -> Result<()> {
+        match self.schema.fault(engine.compiler(), without_mark(text.as_ref()), record.as_ref())? {
+            None => Ok(()),
+            Some(fault) => Err(Error::new(ErrorKind::Incomplete, format!("the record {}", fault.what))
+                .at(Place::Pointer(fault.pointer))),
+        }
     }
 
     /// Returns the constraint of the schema for a text.

@@ -1,6 +1,7 @@
 //! The members of a JSON object in their order, each as it was written.
 
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+use serde::ser::{Serialize, Serializer};
 use serde_json::value::RawValue;
 
 /// The members of an object: names, and values as JSON. Numbers keep their digits.
@@ -25,5 +26,11 @@ impl<'de> Deserialize<'de> for Members {
             }
         }
         from.deserialize_map(Object)
+    }
+}
+
+impl Serialize for Members {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_map(self.0.iter().map(|(name, value)| (name, value)))
     }
 }

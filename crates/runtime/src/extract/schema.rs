@@ -17,8 +17,9 @@ use serde_json::Value;
 
 use super::verbatim::quote_free_strings;
 use crate::constraint::substring::SubstringOptions;
-use crate::constraint::{Constraint, ConstraintBuilder, Policy};
+use crate::constraint::{Constraint, ConstraintBuilder, KeyOrder, Policy, Whitespace};
 use crate::error::{Error, ErrorKind, Result};
+use crate::matcher::{Compiler, Verdict};
 use crate::{Warning, WarningKind};
 
 /// What a schema is read with.
@@ -103,6 +104,31 @@ impl ExtractionSchema {
         }
     }
 
+    /// Returns where a record of compact JSON breaks the schema, if it does. Properties may have any
+    /// order, and numbers any form; strings that are spans may be anywhere in `source`.
+    pub(super) fn fault(&self, compiler: &Compiler, source: &str, record: &str) -> Result<Option<Fault>> {
+        let policy = Policy {
+            whitespace: Whitespace::Compact,
+            key_order: KeyOrder::Any,
+            exponent: true,
+            equal_numbers: true,
+            ..self.options.policy.clone()
+        };
+        let builder = self.with_documents().policy(policy).source(source, &SubstringOptions::default());
+        let grammar = compiler.compile(&builder.json_schema(&self.text)?)?;
+        let found = grammar.matcher().explain_bytes(record.as_bytes());
+        if found.verdict == Verdict::Legal && found.may_end {
+            return Ok(None);
+        }
+        let rest =
+            String::from_utf8_lossy(&record.as_bytes()[found.fits..]).chars().take(40).collect::<String>();
+        let what = match found.verdict {
+            Verdict::Legal => "is not complete".to_owned(),
+            _ => format!("does not fit the schema from `{rest}` on"),
+        };
+        Ok(Some(Fault { pointer: found.path, what }))
+    }
+
     fn open_policy(&self) -> Policy {
         Policy { closed_objects: false, ..self.options.policy.clone() }
     }
@@ -120,6 +146,12 @@ impl ExtractionSchema {
     pub fn with_documents(&self) -> ConstraintBuilder<'_> {
         self.options.builder()
     }
+}
+
+/// Where and how a record breaks a schema.
+pub(super) struct Fault {
+    pub pointer: String,
+    pub what: String,
 }
 
 impl SchemaOptions {
