@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from os import PathLike
 from typing import Any, Literal, TypedDict
 
 Mode = Literal["exact", "off", "canonical", "longest"]
@@ -101,7 +102,43 @@ class ExtractOptions(GenerateOptions, SchemaOptions, total=False):
     alternatives: bool
 
 
+class RunOptions(TypedDict, total=False):
+    """How many texts run, and the files of their records.
+
+    Attributes:
+        batch: Number of texts that run together (16).
+        helpers: Number of threads that share the batch with the one that runs it (one less than the
+            number of cores).
+        progress: Show the progress with tqdm (False).
+        errors: `"raise"`: the failure of a text is raised in its place, and the next call continues
+            with the next text. `"return"`: the exception is the item.
+        output: A file that gets each record as soon as it is complete, as `ffwd extract --output`
+            writes it: JSON Lines, or a table if it ends in `.csv`, `.tsv` or `.parquet`. Failures are
+            in a file beside it.
+        resume: Records that the output has of the same texts are not made again. An output that
+            another schema, model or option made is an error; `"keep"` keeps such records (False).
+        restart: Begin the output anew, if it exists (False).
+        keep_stale: Keep the records of texts that changed or are no longer there (False).
+    """
+
+    batch: int
+    helpers: int | None
+    progress: bool
+    errors: Literal["raise", "return"]
+    output: str | PathLike[str] | None
+    resume: bool | Literal["keep"]
+    restart: bool
+    keep_stale: bool
+
+
+class ManyOptions(ExtractOptions, RunOptions, total=False):
+    """The options of an extraction from many texts."""
+
+
 SCHEMA_OPTIONS = frozenset(SchemaOptions.__annotations__)
+
+
+RUN_OPTIONS = frozenset(RunOptions.__annotations__)
 
 
 def for_runtime(options: Mapping[str, Any]) -> dict[str, Any]:

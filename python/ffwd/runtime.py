@@ -8,11 +8,12 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, overload
 
 from ._ffwd import Constraint, ConstraintWarning, __version__
-from .options import SCHEMA_OPTIONS, for_runtime
+from .options import RUN_OPTIONS, SCHEMA_OPTIONS, for_runtime
 from .records import Records, RecordStream, TextStream
 from .results import Extraction, Output
 from .schemas import record_type
@@ -20,11 +21,12 @@ from .schemas import record_type
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from .options import ExtractOptions, GenerateOptions, SchemaOptions
+    from .options import ExtractOptions, GenerateOptions, ManyOptions, SchemaOptions
 
 T = TypeVar("T")
 JsonSchema = str | bytes | bool | Mapping[str, Any]
 Path = str | os.PathLike[str]
+Text = str | tuple[str | int | None, str]
 
 
 class Engine:
@@ -208,52 +210,36 @@ class Engine:
     @overload
     def extract_many(
         self,
-        texts: Iterable[str],
+        texts: Iterable[Text],
         schema: type[T],
         *,
-        batch: int = 16,
-        helpers: int | None = None,
         details: Literal[False] = False,
-        progress: bool = False,
-        errors: Literal["raise", "return"] = "raise",
-        **options: Unpack[ExtractOptions],
+        **options: Unpack[ManyOptions],
     ) -> Records[T]: ...
     @overload
     def extract_many(
         self,
-        texts: Iterable[str],
+        texts: Iterable[Text],
         schema: type[T],
         *,
-        batch: int = 16,
-        helpers: int | None = None,
         details: Literal[True],
-        progress: bool = False,
-        errors: Literal["raise", "return"] = "raise",
-        **options: Unpack[ExtractOptions],
+        **options: Unpack[ManyOptions],
     ) -> Records[Extraction[T]]: ...
     @overload
     def extract_many(
         self,
-        texts: Iterable[str],
+        texts: Iterable[Text],
         schema: JsonSchema,
         *,
-        batch: int = 16,
-        helpers: int | None = None,
         details: bool = False,
-        progress: bool = False,
-        errors: Literal["raise", "return"] = "raise",
-        **options: Unpack[ExtractOptions],
+        **options: Unpack[ManyOptions],
     ) -> Records[Any]: ...
     def extract_many(
         self,
-        texts: Iterable[str],
+        texts: Iterable[Text],
         schema: Any,
         *,
-        batch: int = 16,
-        helpers: int | None = None,
         details: bool = False,
-        progress: bool = False,
-        errors: Literal["raise", "return"] = "raise",
         **options: Any,
     ) -> Records[Any]:
         """Extract the records of many texts, `batch` of them together, in the order of the texts.
@@ -262,32 +248,19 @@ class Engine:
         batches ahead. The records are those of `extract`.
 
         Args:
-            texts: The texts, such as a generator.
+            texts: The texts, such as a generator, or pairs of what identifies a text and the text. An
+                `output` has the identifiers.
             schema: As that of `extract`.
-            batch: Number of texts that run together.
-            helpers: Number of threads that share the batch with the one that runs it. None is one
-                less than the number of cores.
-            details: As that of `extract`.
-            progress: Show the progress with tqdm.
-            errors: `"raise"`: the failure of a text is raised in its place, and the next call
-                continues with the next text. `"return"`: the exception is the item.
-            options: See `ffwd.options.ExtractOptions`.
+            details: As that of `extract`. A record of an earlier run has no statistics.
+            options: See `ffwd.options.ManyOptions`.
 
         Raises:
             ValueError: `batch` is not positive, `helpers` is negative, or `errors` has another value.
             ImportError: `progress` is wanted, and tqdm is not installed.
-            ffwd.Error: As `extractor`.
+            ffwd.Error: As `extractor`; or the output exists, or was made by something else.
         """
         extractor, rest = self._split(schema, options)
-        return extractor.extract_many(
-            texts,
-            batch=batch,
-            helpers=helpers,
-            details=details,
-            progress=progress,
-            errors=errors,
-            **rest,
-        )
+        return extractor.extract_many(texts, details=details, **rest)
 
     @overload
     def extract_streaming(
@@ -411,47 +384,52 @@ class Extractor(Generic[T]):
     @overload
     def extract_many(
         self,
-        texts: Iterable[str],
+        texts: Iterable[Text],
         *,
-        batch: int = 16,
-        helpers: int | None = None,
         details: Literal[False] = False,
-        progress: bool = False,
-        errors: Literal["raise", "return"] = "raise",
-        **options: Unpack[ExtractOptions],
+        **options: Unpack[ManyOptions],
     ) -> Records[T]: ...
     @overload
     def extract_many(
         self,
-        texts: Iterable[str],
+        texts: Iterable[Text],
         *,
-        batch: int = 16,
-        helpers: int | None = None,
         details: Literal[True],
-        progress: bool = False,
-        errors: Literal["raise", "return"] = "raise",
-        **options: Unpack[ExtractOptions],
+        **options: Unpack[ManyOptions],
     ) -> Records[Extraction[T]]: ...
     def extract_many(
         self,
-        texts: Iterable[str],
+        texts: Iterable[Text],
         *,
-        batch: int = 16,
-        helpers: int | None = None,
         details: bool = False,
-        progress: bool = False,
-        errors: Literal["raise", "return"] = "raise",
         **options: Any,
     ) -> Records[Any]:
         """Extract the records of many texts; see `Engine.extract_many`."""
+        run: Any = {name: options.pop(name) for name in RUN_OPTIONS & options.keys()}
+        errors = run.get("errors", "raise")
         if errors not in ("raise", "return"):
             raise ValueError(f'errors is {errors!r}; expected "raise" or "return"')
         if isinstance(texts, (str, bytes)):
             raise TypeError("texts is one text; expected an iterable of texts")
-        source: Iterator[str] = iter(texts)
-        many = self._inner.many(source, batch, helpers, *self._options(details, options))
+        resume = run.get("resume", False)
+        if resume not in (False, True, "keep"):
+            raise ValueError(f'resume is {resume!r}; expected True, False or "keep"')
+        start = {True: "resume", False: "restart" if run.get("restart") else "new"}.get(resume, "keep")
+        output = {
+            "path": run.get("output"),
+            "start": start,
+            "keep_stale": run.get("keep_stale", False),
+        }
+        many = self._inner.many(
+            iter(texts),
+            run.get("batch", 16),
+            run.get("helpers"),
+            output,
+            *self._options(details, options),
+        )
         total = len(texts) if hasattr(texts, "__len__") else None
-        return Records(many, lambda item: self._read(item, details), errors, progress, total)
+        read = partial(self._read, details=details)
+        return Records(many, read, errors, run.get("progress", False), total)
 
     def extract_streaming(self, text: str, **options: Unpack[ExtractOptions]) -> RecordStream[T]:
         """Extract a record, and iterate over its parts; see `Engine.extract_streaming`."""

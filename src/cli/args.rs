@@ -1,11 +1,9 @@
 //! Options that several subcommands share: models, decoding, and the description of a constraint.
 
 use std::cell::OnceCell;
-use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
-use ffwd_engine::text::decode;
 
 use super::labels::LabelListArgs;
 use super::output;
@@ -18,15 +16,13 @@ use crate::constraint::tools::{Reply, Tools};
 use crate::constraint::{Constraint, KeyOrder, Policy, Whitespace};
 use crate::decode::{Engine, Mode, Request};
 use crate::error::{Error, ErrorKind, Place, Result};
+pub(super) use crate::extract::corpus::read_text;
 use crate::matcher::CompiledGrammar;
 #[cfg(feature = "hub")]
 use crate::model::hub::FetchOptions;
 use crate::model::{Device, KvPrecision, LoadOptions, Precision};
 use crate::sample::SamplingParams;
 use crate::vocab::TokenId;
-
-/// Maximum size of a text from a file or standard input, in bytes.
-pub(super) const MAX_INPUT: u64 = 64 << 20;
 
 /// Options that choose and load models.
 #[derive(Debug, Args)]
@@ -188,7 +184,7 @@ const MODE_HELP: &str = "Choose how drafts are verified\n\n\
     \x20 - longest: forced text unverified, by the longest tokens";
 
 /// Options of drafting, sampling and endings.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Decoding")]
 pub(super) struct DecodeArgs {
     /// Choose how drafts are verified
@@ -364,7 +360,7 @@ const WHITESPACE_HELP: &str = "Set the whitespace in JSON: none, single spaces, 
     \x20 - N: at most N characters between two tokens of JSON (1 to 64)";
 
 /// Options of how JSON is written, and of how warnings are treated.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "JSON")]
 pub(super) struct JsonArgs {
     /// Set the whitespace in JSON: none, single spaces, or up to N characters
@@ -547,26 +543,4 @@ fn whitespace(text: &str) -> std::result::Result<WhitespaceArg, String> {
         (_, Ok(max @ 1..=64)) => Ok(Some(Whitespace::Flexible { max })),
         _ => Err("must be `auto`, `compact`, `single` or a number from 1 to 64".to_owned()),
     }
-}
-
-/// Reads a text, of which a byte order mark is dropped; `-` is standard input.
-pub(super) fn read_text(path: &Path) -> Result<String> {
-    decode(read_bytes(path)?).map_err(|e| e.at(Place::File(path.into())))
-}
-
-/// Reads a file, or standard input for `-`.
-pub(super) fn read_bytes(path: &Path) -> Result<Vec<u8>> {
-    let fail = |e: &std::io::Error| Error::io(path, e);
-    let mut bytes = Vec::new();
-    if path == Path::new("-") {
-        std::io::stdin().lock().take(MAX_INPUT + 1).read_to_end(&mut bytes).map_err(|e| fail(&e))?;
-    } else {
-        let file = std::fs::File::open(path).map_err(|e| fail(&e))?;
-        file.take(MAX_INPUT + 1).read_to_end(&mut bytes).map_err(|e| fail(&e))?;
-    }
-    if bytes.len() as u64 > MAX_INPUT {
-        let message = format!("the input is larger than {} MiB", MAX_INPUT >> 20);
-        return Err(Error::new(ErrorKind::TooComplex, message).at(Place::File(path.into())));
-    }
-    Ok(bytes)
 }

@@ -5,7 +5,7 @@ use clap::Args;
 use crate::decode::{Request, Stats};
 
 /// Options about the values of a JSON output.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Values")]
 pub(super) struct ValueArgs {
     /// Let values that repeat themselves continue

@@ -43,20 +43,29 @@ fn a_resumed_run_knows_the_adapter_by_its_content_and_scale() {
         folder.write(&format!("in/{i}.txt"), &format!("The text {i}"));
     }
     let (out, adapter) = (folder.path("out.jsonl"), folder.path("a"));
-    let resumed = |adapter: Option<&str>| {
-        let mut args = vec!["-o", &out, "--resume"];
+    let run = |adapter: Option<&str>, more: &str| {
+        let mut args = vec!["-o", &out, more];
         args.extend(adapter.into_iter().flat_map(|adapter| ["--adapter", adapter]));
         let (code, _, err) = folder.extract("in", &args);
+        (code, err)
+    };
+    let is_made = |adapter: Option<&str>, more: &str| {
+        let (code, err) = run(adapter, more);
         assert_eq!(code, 0, "{err}");
-        err.contains("(3 were done)")
+        assert!(!err.contains("were done"), "{err}");
+        assert!(run(adapter, "--resume").1.contains("(3 were done)"));
+    };
+    let differs = |adapter: Option<&str>, how: &str| {
+        let (code, err) = run(adapter, "--resume");
+        assert!(code == 2 && err.contains(how), "{code} {err}");
+        is_made(adapter, "--restart");
     };
     adapter_file::write(Path::new(&adapter), 0.01);
-    let half = format!("{adapter}:0.5");
-    assert!(!resumed(None) && resumed(None));
-    assert!(!resumed(Some(&adapter)) && resumed(Some(&adapter)));
-    assert!(!resumed(Some(&half)) && resumed(Some(&half)));
+    is_made(None, "--resume");
+    differs(Some(&adapter), "adapter: scale was not given and is 1");
+    differs(Some(&format!("{adapter}:0.5")), "adapter: scale was 1 and is 0.5");
     adapter_file::write(Path::new(&adapter), 0.02);
-    assert!(!resumed(Some(&adapter)), "other numbers in the same file");
+    differs(Some(&format!("{adapter}:0.5")), "adapter_model.safetensors: digest differs");
 }
 
 /// Runs the program with this folder of models, without a network.

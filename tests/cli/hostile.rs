@@ -84,8 +84,15 @@ fn broken_tables() {
     // A quote without end takes all that follows; a row of another length is an error of its own.
     folder.write("rows.csv", "id,body\n1,a\n2,b,c\n3,d\n");
     fails(&folder, "rows.csv", &fields, 1, 1, &["rows.csv:3", "not valid CSV"]);
-    std::fs::write(folder.path("bytes.csv"), b"id,body\n1,a\n2,\xff\n3,d\n").unwrap();
-    fails(&folder, "bytes.csv", &fields, 1, 1, &["bytes.csv:3", "not valid CSV"]);
+    std::fs::write(folder.path("bytes.csv"), b"id,body\n1,a\n2,\x81\n3,d\n").unwrap();
+    fails(
+        &folder,
+        "bytes.csv",
+        &fields,
+        1,
+        1,
+        &["bytes.csv:3", "line 3 is not UTF-8", "--encoding windows-1252"],
+    );
     folder.write("lines.jsonl", "{\"body\": \"a\"}\n{\"body\": \"b\"\n[1]\n");
     fails(&folder, "lines.jsonl", &fields, 1, 2, &["lines.jsonl:2", "lines.jsonl:3"]);
     std::fs::write(folder.path("nul.jsonl"), [0_u8; 3000]).unwrap();

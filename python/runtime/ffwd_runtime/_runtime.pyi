@@ -98,9 +98,10 @@ class Extractor:
     def stream(self, text: str, options: Options) -> Stream: ...
     def many(
         self,
-        texts: Iterator[str],
+        texts: Iterator[str | tuple[str | int | None, str]],
         batch: int,
         helpers: int | None,
+        output: Mapping[str, object],
         options: Options,
         details: bool,
         alternatives: bool,
@@ -115,6 +116,8 @@ class Many:
     def __next__(self) -> tuple[str, str | None]: ...
     @property
     def is_broken(self) -> bool: ...
+    @property
+    def failures(self) -> os.PathLike[str] | None: ...
     def close(self) -> None: ...
 
 @final

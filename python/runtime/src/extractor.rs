@@ -12,7 +12,7 @@ use pyo3::types::PyIterator;
 
 use crate::engine::Engine;
 use crate::error::{Failure, ForPython};
-use crate::many::Many;
+use crate::many::{Many, Output};
 use crate::options::{Options, in_range};
 use crate::results::{Record, Wanted, record_of};
 use crate::run::run;
@@ -117,7 +117,7 @@ impl Extractor {
     }
 
     /// Returns an iterator of the records of many texts.
-    #[pyo3(signature = (texts, batch, helpers, options, details, alternatives))]
+    #[pyo3(signature = (texts, batch, helpers, output, options, details, alternatives))]
     #[expect(clippy::too_many_arguments, reason = "they are keywords in Python")]
     fn many(
         &self,
@@ -125,6 +125,7 @@ impl Extractor {
         texts: Py<PyIterator>,
         batch: i64,
         helpers: Option<i64>,
+        output: Output,
         options: Py<Options>,
         details: bool,
         alternatives: bool,
@@ -132,7 +133,8 @@ impl Extractor {
         self.check()?;
         let batch = in_range("batch", batch.into(), 1)?;
         let helpers = helpers.map(|number| in_range("helpers", number.into(), 0)).transpose()?;
-        Many::new(py, self.0.clone(), texts, batch, helpers, options, Wanted { details, alternatives })
+        let wanted = Wanted { details, alternatives };
+        Many::new(py, self.0.clone(), texts, batch, helpers, options, wanted, output)
     }
 
     /// Returns the prompt about a text.
@@ -157,6 +159,10 @@ impl Extractor {
 }
 
 impl Shared {
+    pub fn extractor(&self) -> ffwd_runtime::extract::Extractor {
+        ffwd_runtime::extract::Extractor::clone(&self.inner)
+    }
+
     /// Returns the request for the record in a text.
     pub fn request(&self, text: &str) -> ffwd_runtime::Result<Request> {
         self.inner.request(text)

@@ -1,25 +1,27 @@
 //! `Many`: the records of many texts, in their order.
 //!
-//! This is `ffwd_runtime::extract::Records` for an iterator of Python: texts are taken on the calling thread
-//! with Python's lock, and the wait for a record can be interrupted and continued.
+//! This is `ffwd_runtime::extract::corpus::CorpusRun` for an iterator of Python: texts are taken on the
+//! calling thread with Python's lock, and the wait for a record can be interrupted and continued.
 //!
 //! # Cost
 //!
 //! At most two batches of texts are in work, so memory does not grow with the number of texts.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
 
-use ffwd_runtime::Scheduler;
-use ffwd_runtime::decode::{CancelToken, Handle, SchedulerOptions};
-use pyo3::exceptions::{PyException, PyTypeError};
+use ffwd_runtime::decode::{CancelToken, SchedulerOptions};
+use ffwd_runtime::extract::corpus::{CorpusOptions, CorpusRun, Document, GroundingOptions, Start};
+use pyo3::exceptions::{PyException, PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyIterator, PyString};
+use pyo3::types::{PyIterator, PyString, PyTuple};
+use serde_json::Value;
 
 use crate::error::ForPython;
 use crate::extractor::Shared;
 use crate::options::Options;
-use crate::results::{Record, Wanted};
+use crate::results::{Record, Wanted, resumed};
 use crate::run::{PATIENCE, run};
 
 /// The records of many texts.
@@ -32,24 +34,35 @@ pub struct Many {
     is_broken: bool,
     options: Py<Options>,
     wanted: Wanted,
-    /// Declared before the scheduler, so that its requests are cancelled first.
-    in_work: VecDeque<Item>,
-    /// `None` once it is dropped.
-    scheduler: Option<Arc<Scheduler>>,
+    /// What the next records are of.
+    items: VecDeque<Item>,
+    /// It is used by one call at a time, so it is never waited for; `None` once it has ended.
+    run: Option<Mutex<CorpusRun>>,
     /// Largest number of texts in work.
     ahead: usize,
 }
 
-/// A text in work, or one that failed.
+/// A text that was given to the run, or what is no text.
 enum Item {
-    /// The handle is used by one call at a time, so it is never waited for.
-    Running(String, Mutex<Handle>),
+    Text(String),
     Failed(PyErr),
     /// The iterator of texts raised.
     Broken(PyErr),
 }
 
+/// The files of a run; see `ffwd.options.ManyOptions`.
+#[derive(FromPyObject)]
+pub struct Output {
+    #[pyo3(item)]
+    path: Option<PathBuf>,
+    #[pyo3(item)]
+    start: String,
+    #[pyo3(item)]
+    keep_stale: bool,
+}
+
 impl Many {
+    #[expect(clippy::too_many_arguments, reason = "they are keywords in Python")]
     pub fn new(
         py: Python<'_>,
         shared: Shared,
@@ -58,26 +71,52 @@ impl Many {
         helpers: Option<usize>,
         options: Py<Options>,
         wanted: Wanted,
+        output: Output,
     ) -> PyResult<Self> {
-        let ahead = batch.saturating_mul(2);
-        let mut limits = SchedulerOptions::with_batch(batch);
-        // Submitting never waits.
-        limits.queue = limits.queue.max(ahead);
-        limits.helpers = helpers.unwrap_or(limits.helpers);
-        let engine = shared.engine.clone();
-        let scheduler = py.detach(|| Scheduler::new(engine, limits)).for_python(py)?;
-        let (in_work, scheduler) = (VecDeque::new(), Some(Arc::new(scheduler)));
-        Ok(Many { shared, texts: Some(texts), is_broken: false, options, wanted, in_work, scheduler, ahead })
+        let mut scheduler = SchedulerOptions::with_batch(batch);
+        scheduler.helpers = helpers.unwrap_or(scheduler.helpers);
+        let start = match &*output.start {
+            "new" => Start::New,
+            "resume" => Start::Resume,
+            "keep" => Start::Keep,
+            "restart" => Start::Anew,
+            other => return Err(PyValueError::new_err(format!("start is {other:?}"))),
+        };
+        let confidence = options.get().wants_confidence() && output.path.is_some();
+        let corpus = CorpusOptions {
+            scheduler,
+            grounding: GroundingOptions { confidence, ..GroundingOptions::default() },
+            output: output.path,
+            start,
+            keep_stale: output.keep_stale,
+            made_by: vec![("options".to_owned(), options.get().to_string())],
+            ..CorpusOptions::default()
+        };
+        let set = options.clone_ref(py);
+        let set = Box::new(move |request| Ok(set.get().apply(request, &CancelToken::new())));
+        let (engine, extractor) = (shared.engine.clone(), shared.extractor());
+        let run = py.detach(|| CorpusRun::new(engine, extractor, corpus, set)).for_python(py)?;
+        let (texts, items, run) = (Some(texts), VecDeque::new(), Some(Mutex::new(run)));
+        Ok(Many {
+            shared,
+            texts,
+            is_broken: false,
+            options,
+            wanted,
+            items,
+            run,
+            ahead: batch.saturating_mul(2),
+        })
     }
 
     /// Takes texts until enough are in work. An exception of the iterator of texts comes after the
     /// records of the texts before it.
     fn take_texts(&mut self, py: Python<'_>) -> PyResult<()> {
-        while self.in_work.len() < self.ahead
+        while self.items.len() < self.ahead
             && let Some(texts) = &self.texts
         {
             let item = match texts.bind(py).clone().next() {
-                Some(Ok(text)) => self.submit(py, &text)?,
+                Some(Ok(text)) => self.submit(py, text)?,
                 Some(Err(error)) => {
                     self.texts = None;
                     if !error.is_instance_of::<PyException>(py) {
@@ -90,12 +129,19 @@ impl Many {
                     break;
                 }
             };
-            self.in_work.push_back(item);
+            self.items.push_back(item);
         }
         Ok(())
     }
 
-    fn submit(&self, py: Python<'_>, text: &Bound<'_, PyAny>) -> PyResult<Item> {
+    fn submit(&mut self, py: Python<'_>, text: Bound<'_, PyAny>) -> PyResult<Item> {
+        let (id, text) = match text.cast::<PyTuple>() {
+            Ok(pair) if pair.len() == 2 => match id_of(&pair.get_item(0)?) {
+                Ok(id) => (id, pair.get_item(1)?),
+                Err(error) => return Ok(Item::Failed(error)),
+            },
+            _ => (None, text),
+        };
         let Ok(text) = text.cast::<PyString>() else {
             let name = text.get_type().name()?;
             return Ok(Item::Failed(PyTypeError::new_err(format!("a text is {name}; expected str"))));
@@ -104,27 +150,46 @@ impl Many {
             Ok(text) => text,
             Err(error) => return Ok(Item::Failed(error)),
         };
-        let Some(scheduler) = self.scheduler.clone() else {
-            return Ok(Item::Failed(closed()));
-        };
-        let submitted = py.detach(|| {
-            let request = self.options.get().apply(self.shared.request(&text)?, &CancelToken::new());
-            scheduler.submit(request)
-        });
-        Ok(match submitted.for_python(py) {
-            Ok(handle) => Item::Running(text, Mutex::new(handle)),
-            Err(error) => Item::Failed(error),
-        })
+        let Some(run) = &mut self.run else { return Ok(Item::Failed(closed())) };
+        let document = Document { source: PathBuf::new(), id, text: Ok(text.clone()) };
+        py.detach(|| unlocked(run).push(document));
+        Ok(Item::Text(text))
     }
 
     /// Waits until the first text in work has ended. If a signal's handler raises, it stays in work.
     fn wait(&mut self, py: Python<'_>) -> PyResult<()> {
-        let Some(Item::Running(_, handle)) = self.in_work.front_mut() else { return Ok(()) };
-        let handle = handle.get_mut().unwrap_or_else(PoisonError::into_inner);
-        while !py.detach(|| handle.wait_for(PATIENCE)) {
+        let (Some(Item::Text(_)), Some(run)) = (self.items.front(), &mut self.run) else { return Ok(()) };
+        while !py.detach(|| unlocked(run).wait_for(PATIENCE)) {
             py.check_signals()?;
         }
         Ok(())
+    }
+
+    /// Returns the record of the first text in work, which has ended.
+    fn take(&mut self, py: Python<'_>, text: String) -> PyResult<Option<Record>> {
+        let Some(run_of_texts) = &mut self.run else { return Err(closed()) };
+        let Some(done) = py.detach(|| unlocked(run_of_texts).pop()).for_python(py)? else { return Ok(None) };
+        let Some(outcome) = &done.outcome else {
+            let line = unlocked(run_of_texts).resumed_line(&done).for_python(py)?;
+            return Ok(Some(resumed(&line, &text, self.wanted)));
+        };
+        let outcome = outcome.as_ref().map_err(|e| e.clone()).for_python(py)?;
+        let Some(output) = outcome.output.clone() else { return Ok(None) };
+        let (shared, wanted, options) = (self.shared.clone(), self.wanted, self.options.clone_ref(py));
+        let record = move |cancel: &_| shared.record(&text, output, wanted, options.get(), cancel);
+        match wanted.alternatives {
+            true => run(py, record)?,
+            false => record(&CancelToken::new()),
+        }
+        .map(Some)
+        .for_python(py)
+    }
+
+    /// Ends the run, whose texts in work are cancelled.
+    fn end(&mut self, py: Python<'_>, all: bool) -> PyResult<()> {
+        let Some(run) = self.run.take() else { return Ok(()) };
+        let run = run.into_inner().unwrap_or_else(PoisonError::into_inner);
+        py.detach(|| run.end(all)).map(drop).for_python(py)
     }
 }
 
@@ -138,26 +203,14 @@ impl Many {
         crate::engine::check_process()?;
         self.take_texts(py)?;
         self.wait(py)?;
-        match self.in_work.pop_front() {
-            None => Ok(None),
+        match self.items.pop_front() {
+            None => self.end(py, !self.is_broken).map(|()| None),
             Some(Item::Failed(error)) => Err(error),
             Some(Item::Broken(error)) => {
                 self.is_broken = true;
                 Err(error)
             }
-            Some(Item::Running(text, handle)) => {
-                // It has ended.
-                let output = unlocked(handle).wait().for_python(py)?;
-                let (shared, wanted, options) =
-                    (self.shared.clone(), self.wanted, self.options.clone_ref(py));
-                let record = move |cancel: &_| shared.record(&text, output, wanted, options.get(), cancel);
-                match wanted.alternatives {
-                    true => run(py, record)?,
-                    false => record(&CancelToken::new()),
-                }
-                .map(Some)
-                .for_python(py)
-            }
+            Some(Item::Text(text)) => self.take(py, text),
         }
     }
 
@@ -167,22 +220,21 @@ impl Many {
         self.is_broken
     }
 
+    /// The file of the failures, if there is an output.
+    #[getter]
+    fn failures(&mut self) -> Option<PathBuf> {
+        self.run.as_mut().and_then(|run| unlocked(run).failures().map(PathBuf::from))
+    }
+
     /// Cancels the texts in work.
     fn close(&mut self) {
-        let (in_work, scheduler) = (std::mem::take(&mut self.in_work), self.scheduler.take());
+        self.items.clear();
         self.texts = None;
-        let handles: Vec<Handle> = in_work
-            .into_iter()
-            .filter_map(|item| match item {
-                Item::Running(_, handle) => Some(unlocked(handle)),
-                _ => None,
-            })
-            .collect();
+        let run = self.run.take();
         // The end of the forward that runs is not waited for with Python's lock. A thread that cannot
-        // be started drops both here.
+        // be started drops it here. The outputs are as they are after an interrupt.
         drop(std::thread::Builder::new().spawn(move || {
-            drop(handles);
-            drop(scheduler);
+            run.map(|run| run.into_inner().unwrap_or_else(PoisonError::into_inner).end(false).map(drop))
         }));
     }
 }
@@ -193,8 +245,20 @@ impl Drop for Many {
     }
 }
 
-fn unlocked(handle: Mutex<Handle>) -> Handle {
-    handle.into_inner().unwrap_or_else(PoisonError::into_inner)
+fn unlocked(run: &mut Mutex<CorpusRun>) -> &mut CorpusRun {
+    run.get_mut().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn id_of(id: &Bound<'_, PyAny>) -> PyResult<Option<Value>> {
+    if id.is_none() {
+        return Ok(None);
+    }
+    if let Ok(number) = id.extract::<i64>() {
+        return Ok(Some(number.into()));
+    }
+    let text =
+        id.extract::<String>().map_err(|_| PyTypeError::new_err("an identifier is a str, an int or None"));
+    text.map(|text| Some(text.into()))
 }
 
 fn closed() -> PyErr {

@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 #[pyclass(frozen, module = "ffwd_runtime")]
 pub struct Options(Set);
 
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 struct Set {
     sampling: SamplingParams,
     mode: Mode,
@@ -96,7 +96,17 @@ impl Options {
     }
 }
 
+impl std::fmt::Display for Options {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:?}", self.0)
+    }
+}
+
 impl Options {
+    pub fn wants_confidence(&self) -> bool {
+        self.0.confidence
+    }
+
     /// Sets the options on a request, which `cancel` ends.
     pub fn apply(&self, request: Request, cancel: &CancelToken) -> Request {
         let set = self.0.clone();

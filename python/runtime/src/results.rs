@@ -1,9 +1,10 @@
 //! Outputs as JSON, from which `ffwd.results` makes its classes.
 
 use ffwd_runtime::decode::{AlternativeOptions, Finish, TokenLogprob, ValueAlternatives, ValueConfidence};
-use ffwd_runtime::extract::{Extraction, TextSpan, ValueSpans, finished};
+use ffwd_runtime::extract::{Extraction, TextSpan, ValueSpans, finished, spans_of};
 use ffwd_runtime::{Engine, Output, Request, Stats, TokenId};
 use serde::Serialize;
+use serde_json::Value;
 
 use crate::error::Failure;
 
@@ -104,6 +105,38 @@ pub fn record_of(
     Ok((extraction.text, details))
 }
 
+/// Returns the record that an earlier run has written to a line, without its statistics.
+pub fn resumed(line: &str, text: &str, wanted: Wanted) -> Record {
+    #[derive(serde::Deserialize)]
+    struct Line<'a> {
+        #[serde(borrow)]
+        record: Option<&'a serde_json::value::RawValue>,
+        finish: String,
+        #[serde(default)]
+        confidence: serde_json::Map<String, Value>,
+    }
+    let line: Option<Line<'_>> = serde_json::from_str(line).ok();
+    let record = line.as_ref().and_then(|line| line.record).map_or("null", |record| record.get());
+    let details = wanted.details.then(|| {
+        let confidence = line.iter().flat_map(|line| &line.confidence);
+        let confidence = confidence.filter_map(|(pointer, value)| {
+            let mut value = value.as_object()?.clone();
+            value.insert("pointer".into(), pointer.as_str().into());
+            Some(Value::Object(value))
+        });
+        let spans = spans_of(record, &[], text);
+        json(&serde_json::json!({
+            "text": record,
+            "finish": {"reason": line.as_ref().map(|line| &line.finish)},
+            "stats": Stats::default(),
+            "confidence": confidence.collect::<Vec<_>>(),
+            "alternatives": [],
+            "spans": spans.iter().map(spans_json).collect::<Vec<_>>(),
+        }))
+    });
+    (record.to_owned(), details)
+}
+
 /// Returns the record of an output. An error has what there is of it.
 pub fn record(output: Output) -> Result<Extraction, Failure> {
     let kept = (output.answer.clone().unwrap_or_else(|| output.text.clone()), json(&output.stats));
@@ -113,11 +146,7 @@ pub fn record(output: Output) -> Result<Extraction, Failure> {
 /// Returns all about a record as JSON.
 fn details_json(extraction: &Extraction, alternatives: Vec<ValueAlternatives>, text: &str) -> String {
     let spans = extraction.spans(text);
-    let spans = spans.iter().map(|ValueSpans { pointer, verbatim, occurrences }| SpansJson {
-        pointer,
-        verbatim: *verbatim,
-        occurrences,
-    });
+    let spans = spans.iter().map(spans_json);
     json(&DetailsJson {
         text: &extraction.text,
         finish: &extraction.finish,
@@ -126,6 +155,10 @@ fn details_json(extraction: &Extraction, alternatives: Vec<ValueAlternatives>, t
         alternatives,
         spans: spans.collect(),
     })
+}
+
+fn spans_json(spans: &ValueSpans) -> SpansJson<'_> {
+    SpansJson { pointer: &spans.pointer, verbatim: spans.verbatim, occurrences: &spans.occurrences }
 }
 
 /// Returns a value of this file, or one of statistics, as JSON.

@@ -2,13 +2,15 @@
 
 import gc
 import itertools
+import json
 import sys
+import time
 
 import pytest
 
 import ffwd
 
-from .conftest import INVOICE, INVOICE_SCHEMA, LETTERS, cases
+from .conftest import DATA, INVOICE, INVOICE_SCHEMA, LETTERS, cases, run_program
 
 SCHEMA = {"properties": {"customer": {"type": "string"}}, "required": ["customer"]}
 
@@ -161,3 +163,86 @@ def test_wrong_options_are_refused_at_once(engine):
         engine.extract_many(INVOICE, INVOICE_SCHEMA)
     with pytest.raises(TypeError):
         engine.extract_many(5, SCHEMA)
+
+
+def test_an_output_is_resumed(engine, tmp_path):
+    file = tmp_path / "out.jsonl"
+    texts = [(f"letter-{number}", text) for number, text in enumerate(LETTERS)]
+    plain = [engine.extract(text, SCHEMA) for text in LETTERS]
+    records = engine.extract_many(texts[:4], SCHEMA, batch=2, output=file)
+    assert [next(records), next(records)] == plain[:2]
+    records.close()
+    with pytest.raises(ffwd.Error, match="the output exists"):
+        engine.extract_many(texts, SCHEMA, output=file)
+    # The runtime ends the run on a thread of its own.
+    again = wait_for(lambda: engine.extract_many(texts, SCHEMA, output=file, resume=True))
+    assert list(again) == plain
+    lines = [json.loads(line) for line in file.read_text().splitlines()]
+    assert [(line["id"], line["record"]) for line in lines] == [
+        (name, record) for (name, _), record in zip(texts, plain)
+    ]
+    assert all("source" not in line for line in lines)
+    # All of them come from the output now, in another order, and with details.
+    found = list(engine.extract_many(reversed(texts), SCHEMA, output=file, resume=True, details=True))
+    assert [extraction.record for extraction in found] == plain[::-1]
+    assert all(extraction.stats.forwards == 0 for extraction in found)
+    ids = [json.loads(line)["id"] for line in file.read_text().splitlines()]
+    assert ids == [name for name, _ in reversed(texts)]
+    # A run from nothing writes the same lines.
+    list(engine.extract_many(reversed(texts), SCHEMA, output=tmp_path / "new.jsonl"))
+    assert (tmp_path / "new.jsonl").read_text() == file.read_text()
+    for other in ({"max_tokens": 99}, {"instructions": "Be brief."}):
+        with pytest.raises(ffwd.Error, match="another schema, model or options"):
+            engine.extract_many(texts, SCHEMA, output=file, resume=True, **other)
+    kept = engine.extract_many(texts, SCHEMA, output=file, resume="keep", max_tokens=99)
+    assert list(kept) == plain
+    fresh = engine.extract_many(texts, SCHEMA, output=file, restart=True, max_tokens=99, details=True)
+    assert all(extraction.stats.forwards > 0 for extraction in fresh)
+
+
+def test_the_output_of_the_program_is_that_of_the_package(engine, tmp_path):
+    run_program("extract", DATA / "mailroom", "--include", "*.txt", "-s", schema_file(tmp_path), "-o",
+                tmp_path / "program.jsonl")
+    list(engine.extract_many(LETTERS, SCHEMA, output=tmp_path / "package.jsonl"))
+    read = lambda name: [json.loads(x)["record"] for x in (tmp_path / name).read_text().splitlines()]
+    assert read("program.jsonl") == read("package.jsonl")
+
+
+def test_failures_are_lines_of_a_file_and_tables_are_written(engine, tmp_path):
+    table = tmp_path / "out.csv"
+    texts = ["Customer: Ann", " ", 7, ("b", "Customer: Bo"), ((), "no identifier")]
+    items = list(engine.extract_many(texts, SCHEMA, output=table, errors="return"))
+    assert [isinstance(item, Exception) for item in items] == [False, True, True, False, True]
+    failures = (tmp_path / "out.csv.journal.failures").read_text().splitlines()
+    assert len(failures) == 1 and "blank" in json.loads(failures[0])["error"]
+    rows = table.read_text().splitlines()
+    assert len(rows) == 3 and rows[0].split(",")[:2] == ["_source", "customer"]
+    schema = {"properties": {"note": {"type": "string"}}, "required": ["note"]}
+    confident = {"details": True, "confidence": True, "output": tmp_path / "c.jsonl"}
+    (first,) = engine.extract_many(["Note: lamp"], schema, **confident)
+    (second,) = engine.extract_many(["Note: lamp"], schema, resume=True, **confident)
+    assert first.confidence.keys() == second.confidence.keys() == {"/note"}
+    assert first.confidence["/note"].probability == pytest.approx(second.confidence["/note"].probability)
+    for wrong in ({"output": tmp_path / "x.json"}, {"output": tmp_path / "none" / "x.jsonl"}):
+        with pytest.raises(ffwd.Error):
+            engine.extract_many(texts, SCHEMA, **wrong)
+    with pytest.raises(ValueError, match="resume is 3"):
+        engine.extract_many(texts, SCHEMA, output=table, resume=3)
+
+
+def schema_file(folder):
+    path = folder / "s.json"
+    path.write_text(json.dumps(SCHEMA))
+    return path
+
+
+def wait_for(call):
+    """The result of a call that another run may have to end for."""
+    for _ in range(500):
+        try:
+            return call()
+        except ffwd.Error as error:
+            if error.kind != "busy":
+                raise
+            time.sleep(0.01)
+    raise TimeoutError

@@ -3,36 +3,20 @@
 //! All texts share one compiled constraint, unless the schema copies strings from the text: then
 //! each text has its own. A failure of one text does not stop the others.
 
-mod documents;
-mod encoding;
-mod grounding;
-mod journal;
-mod line;
-mod made_by;
-#[cfg(feature = "parquet")]
-mod parquet_table;
-#[cfg(feature = "parquet")]
-mod parquet_texts;
-mod parts;
-mod pile;
+mod options;
 mod progress;
-mod report;
-mod separated;
-mod table;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use clap::builder::TypedValueParser;
 use serde::Serialize;
 use serde_json::Value;
 
-use documents::{Document, DocumentArgs, DocumentReader};
-use grounding::{Grounding, GroundingArgs};
-use journal::Resume;
-use parts::ChunkArgs;
-use table::TableFormat;
+use options::{ChunkArgs, DocumentArgs, GroundingArgs};
+use progress::Progress;
 
 use super::args::{DecodeArgs, JsonArgs, ModelArgs, read_text};
 use super::schema_refs::{self, ReferenceArgs};
@@ -40,10 +24,13 @@ use super::value_args::{self, ValueArgs};
 use super::{help, output};
 use crate::constraint::substring::SubstringOptions;
 use crate::constraint::{Policy, Whitespace};
-use crate::decode::{Engine, Event, Finish, Output, Request, Stats};
+use crate::decode::{Engine, Event, SchedulerOptions, Stats};
 use crate::error::{Error, ErrorKind, Place, Result};
+use crate::extract::corpus::{
+    CorpusOptions, CorpusRun, Document, DocumentReader, Outcome, SetRequest, Start, TableFormat, is_output,
+};
 use crate::extract::schema::{ExtractionSchema, SchemaOptions};
-use crate::extract::{self, Example, Extractor, MergedRecord};
+use crate::extract::{Example, Extractor};
 use crate::model::named::NamedModel;
 
 const EXAMPLES: [(&str, &str); 7] = [
@@ -148,7 +135,7 @@ pub(super) struct Args {
         default_missing_value = "same",
         value_parser = clap::builder::PossibleValuesParser::new(["same", "keep"]).map(resume_of)
     )]
-    resume: Option<Resume>,
+    resume: Option<Start>,
     /// Begin the output anew, if it exists
     #[arg(long, requires = "output", conflicts_with = "resume")]
     restart: bool,
@@ -218,8 +205,8 @@ struct PromptArgs {
     example: Vec<PathBuf>,
 }
 
-fn resume_of(name: String) -> Resume {
-    if name == "keep" { Resume::Keep } else { Resume::Same }
+fn resume_of(name: String) -> Start {
+    if name == "keep" { Start::Keep } else { Start::Resume }
 }
 
 /// Options that change no record, or whose content counts by itself.
@@ -271,41 +258,40 @@ fn record_options(matches: &clap::ArgMatches) -> Vec<(String, String)> {
         .collect()
 }
 
-/// Share of a text's tokens that an adapter has not seen, above which there is a note.
-const UNFAMILIAR: f64 = 0.5;
+/// Exit code of a program that Ctrl-C ended.
+const INTERRUPTED: u8 = 130;
 
-/// Output of the model for one text.
-struct Outcome {
-    /// The record, or the part of it that was generated.
-    text: String,
-    /// The records of all parts, if the text was cut into parts.
-    records: Option<Vec<(MergedRecord, Grounding)>>,
-    finish: &'static str,
+/// Statistics of one of several texts.
+#[derive(Serialize)]
+struct TextStats {
+    source: String,
+    #[serde(flatten)]
     stats: Stats,
-    /// Further members of its line.
-    grounding: Grounding,
-    /// The error of an incomplete record.
-    incomplete: Option<Error>,
-    /// Messages about its values.
-    notes: Vec<String>,
-    /// Its part of the report, if there is one.
-    shown: Option<report::Shown>,
+}
+
+/// Reasons to begin no more texts.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Stop {
+    Interrupted,
+    Failures,
 }
 
 pub(super) fn run(args: &Args, matches: &clap::ArgMatches) -> Result<ExitCode> {
     args.decode.validate()?;
     args.output.as_deref().map(TableFormat::of).transpose()?;
-    let mut files = args.documents.files()?;
+    let texts = args.documents.options();
+    let mut files = texts.files()?;
     for output in args.output.iter().chain(&args.html) {
         // Also if it lies in the folder that is read.
-        files.retain(|file| !pile::is_own(file, output));
+        files.retain(|file| !is_output(file, output));
     }
-    let adds_members = args.grounding.adds_members();
+    let grounding = args.grounding.options();
     let many = args.output.is_some()
         || args.html.is_some()
-        || adds_members
+        || grounding.confidence
+        || grounding.spans
         || args.chunks.options().is_some()
-        || args.documents.are_many(&files);
+        || texts.are_many(&files);
     if args.stream && many {
         return Err(Error::new(ErrorKind::InvalidOption, "--stream with more than one text")
             .hint("stream one file at a time, in one part"));
@@ -325,23 +311,95 @@ pub(super) fn run(args: &Args, matches: &clap::ArgMatches) -> Result<ExitCode> {
         false => read_schema(args, &text, &references, engine.whitespace())?,
     };
     let extractor = extractor(args, &engine, read)?;
-    let mut documents = args.documents.read(files);
+    let documents = texts.read(files);
     if args.prompt.show_prompt {
         return show_prompts(args, documents, &extractor);
     }
     output::print_warnings(extractor.warnings());
-    let job = Job { args, engine: &engine, extractor: &extractor };
-    if many {
-        let options = record_options(matches);
-        let fixed = pile::Fixed { schema: &text, documents: &references, options };
-        return pile::extract_all(&job, documents, &fixed);
+    let advice = advice(args, &engine);
+    let options = CorpusOptions {
+        scheduler: SchedulerOptions::with_batch(args.batch.into()),
+        chunks: args.chunks.options(),
+        merge_keys: args.chunks.merge_key.clone(),
+        grounding,
+        output: args.output.clone(),
+        start: if args.restart { Start::Anew } else { args.resume.unwrap_or_default() },
+        keep_stale: args.keep_stale,
+        report: args.html.clone(),
+        made_by: record_options(matches),
+    };
+    let run = CorpusRun::new(engine.clone(), extractor.clone(), options, set_request(args, &extractor))?;
+    match many {
+        true => extract_all(args, documents, run, advice),
+        false => extract_one(args, documents, &engine, &run, advice),
     }
-    if let Some(advice) = job.advice() {
-        eprintln!("{advice}");
+}
+
+/// Returns what sets the options of a request, and prints the warnings of the first schema.
+fn set_request(args: &Args, extractor: &Extractor) -> SetRequest {
+    let (json, values, decode) = (args.json.clone(), args.values.clone(), args.decode.clone());
+    let (schema, shared) = (args.schema.clone(), extractor.shared_constraint().is_some());
+    let first = AtomicBool::new(true);
+    Box::new(move |request| {
+        if let Some(own) = request.own_constraint().filter(|_| !shared) {
+            let own = json.check_warnings(own.clone()).map_err(|e| e.at(Place::File(schema.clone())))?;
+            if first.swap(false, Ordering::Relaxed) {
+                output::print_warnings(own.warnings());
+            }
+        }
+        Ok(values.apply(decode.apply(request)))
+    })
+}
+
+/// Returns where better records come from, if the model is the embedded one or lacks its adapter.
+fn advice(args: &Args, engine: &Engine) -> Option<&'static str> {
+    if args.models.name().is_none() {
+        return Some("note: --model small or medium gets more fields right");
     }
-    let Some(document) = documents.next() else { return Ok(ExitCode::SUCCESS) };
-    let outcome = extract_document(&job, &document, true)?;
-    outcome.notes.iter().for_each(|note| eprintln!("{note}"));
+    let lacks = engine.adapter().is_none()
+        && NamedModel::of_base(engine.target().config(), engine.vocabulary()).is_some();
+    lacks.then_some("note: there is an adapter for this model; --adapter extract gets more fields right")
+}
+
+/// Returns the messages about a record.
+fn notes(args: &Args, outcome: &Outcome) -> Vec<String> {
+    let mut notes = value_args::messages(&outcome.stats);
+    if outcome.finish == "closed" {
+        let limit = args.decode.max_tokens();
+        notes.push(format!("closed before the limit of {limit} tokens; the last values are not the model's"));
+    }
+    notes.extend(outcome.notes.iter().map(|note| (*note).to_owned()));
+    notes
+}
+
+/// Extracts the record of a single text, and prints it.
+fn extract_one(
+    args: &Args,
+    mut documents: DocumentReader,
+    engine: &Engine,
+    run: &CorpusRun,
+    advice: Option<&str>,
+) -> Result<ExitCode> {
+    advice.iter().for_each(|advice| eprintln!("{advice}"));
+    let Some(Document { source, text, .. }) = documents.next() else { return Ok(ExitCode::SUCCESS) };
+    let in_file = |e: Error| e.at(Place::File(source.clone()));
+    let text = text?;
+    let request = run.request(&text).map_err(in_file)?;
+    let mut written = Ok(());
+    let output = match args.stream {
+        false => engine.generate(&request),
+        true => engine.generate_events(&request, &mut |event| {
+            if let Event::Field(field) = event
+                && written.is_ok()
+            {
+                written = json(field).and_then(|line| output::print_line(&line));
+            }
+        }),
+    };
+    let outcome = output.and_then(|output| run.outcome(&text, output)).map_err(in_file);
+    written?;
+    let outcome = outcome?;
+    notes(args, &outcome).iter().for_each(|note| eprintln!("{note}"));
     // A stream has the values of a record that was cut.
     if outcome.incomplete.is_none() || !args.stream {
         output::print_line(&outcome.text)?;
@@ -350,7 +408,116 @@ pub(super) fn run(args: &Args, matches: &clap::ArgMatches) -> Result<ExitCode> {
     if let Some(path) = &args.stats {
         output::write_stats(path, &outcome.stats)?;
     }
-    outcome.incomplete.map_or(Ok(ExitCode::SUCCESS), Err)
+    outcome.incomplete.map_or(Ok(ExitCode::SUCCESS), |error| Err(in_file(error)))
+}
+
+/// Extracts the records of all texts.
+fn extract_all(
+    args: &Args,
+    documents: DocumentReader,
+    mut run: CorpusRun,
+    advice: Option<&str>,
+) -> Result<ExitCode> {
+    let interrupts = interrupts()?;
+    let mut progress = Progress::start(documents.known_len(), args.batch, args.log_json);
+    advice.iter().for_each(|advice| progress.message(advice));
+    let mut stats = Vec::new();
+    let stopped = take_all(args, documents, &mut run, &mut progress, &mut stats, &interrupts)?;
+    progress.clear();
+    let failures = progress.totals.failures;
+    if let Some(file) = run.failures().filter(|_| failures > 0) {
+        progress.message(&format!("failures are in {}", file.display()));
+    }
+    let ended = run.end(stopped.is_none())?;
+    if ended.again > 0 {
+        progress.message(&format!("{} records were made again, because the report lacked them", ended.again));
+    }
+    if ended.stale > 0 {
+        let went = if args.keep_stale { "are marked as stale" } else { "were removed" };
+        let message = format!("{} records of texts that changed or are no longer there {went}", ended.stale);
+        progress.message(&message);
+    }
+    if let Some(path) = &args.stats {
+        output::write_stats(path, &stats)?;
+    }
+    progress.end(stopped.map(Stop::name));
+    match stopped {
+        Some(Stop::Interrupted) if args.output.is_some() => {
+            progress.message("interrupted; the same command with --resume continues it");
+        }
+        Some(Stop::Failures) => {
+            progress.message(&format!("stopped after {failures} failures (--max-failures)"));
+        }
+        _ => {}
+    }
+    Ok(match stopped {
+        Some(Stop::Interrupted) => ExitCode::from(INTERRUPTED),
+        Some(Stop::Failures) => ExitCode::FAILURE,
+        None if failures > 0 => ExitCode::FAILURE,
+        None => ExitCode::SUCCESS,
+    })
+}
+
+/// Gives all texts to the run and shows what became of them; returns why it stopped before the last.
+fn take_all(
+    args: &Args,
+    mut documents: DocumentReader,
+    run: &mut CorpusRun,
+    progress: &mut Progress,
+    stats: &mut Vec<TextStats>,
+    interrupts: &AtomicUsize,
+) -> Result<Option<Stop>> {
+    let (mut stop, mut more) = (None, true);
+    loop {
+        // A text that has begun is finished also after an interrupt.
+        let is_over = args.max_failures.is_some_and(|most| progress.totals.failures >= most);
+        let failures = is_over.then_some(Stop::Failures);
+        stop = stop.or((interrupts.load(Ordering::Relaxed) > 0).then_some(Stop::Interrupted)).or(failures);
+        while more && stop.is_none() && !run.is_full() {
+            let document = documents.next();
+            documents.warnings.drain(..).for_each(|warning| progress.message(&warning));
+            more = document.is_some();
+            document.into_iter().for_each(|document| run.push(document));
+        }
+        let Some(done) = run.pop()? else { return Ok(stop) };
+        if args.output.is_none()
+            && let Some(line) = done.line()?
+        {
+            progress.suspend(|| output::print_line(&line))?;
+        }
+        progress.cut(done.parts);
+        match &done.outcome {
+            None => progress.resumed(),
+            Some(Err(error)) => progress.failed(&done.task, error, None),
+            Some(Ok(outcome)) => progress.outcome(&done.task, outcome, &notes(args, outcome)),
+        }
+        if let Some(Ok(outcome)) = done.outcome.filter(|_| args.stats.is_some()) {
+            stats.push(TextStats { source: done.task.name(), stats: outcome.stats });
+        }
+    }
+}
+
+impl Stop {
+    fn name(self) -> &'static str {
+        match self {
+            Stop::Interrupted => "interrupted",
+            Stop::Failures => "failures",
+        }
+    }
+}
+
+/// Counts Ctrl-C. The first one lets the texts in work finish, the second one ends the program.
+fn interrupts() -> Result<Arc<AtomicUsize>> {
+    let count = Arc::new(AtomicUsize::new(0));
+    let counted = count.clone();
+    let set = ctrlc::set_handler(move || {
+        if counted.fetch_add(1, Ordering::Relaxed) > 0 {
+            std::process::exit(i32::from(INTERRUPTED));
+        }
+        eprintln!("finishing the texts in work; Ctrl-C again ends at once");
+    });
+    set.map_err(|e| Error::new(ErrorKind::Io, format!("Ctrl-C cannot be handled: {e}")))?;
+    Ok(count)
 }
 
 /// Reads the schema for a model that writes JSON with such whitespace unless told otherwise.
@@ -418,96 +585,6 @@ fn show_prompts(args: &Args, documents: DocumentReader, extractor: &Extractor) -
         }
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// What all texts share.
-struct Job<'a> {
-    args: &'a Args,
-    engine: &'a Arc<Engine>,
-    extractor: &'a Extractor,
-}
-
-impl Job<'_> {
-    /// Returns where better records come from, if the model is the embedded one or lacks its adapter.
-    fn advice(&self) -> Option<&'static str> {
-        if self.args.models.name().is_none() {
-            return Some("note: --model small or medium gets more fields right");
-        }
-        let lacks = self.engine.adapter().is_none()
-            && NamedModel::of_base(self.engine.target().config(), self.engine.vocabulary()).is_some();
-        lacks.then_some("note: there is an adapter for this model; --adapter extract gets more fields right")
-    }
-
-    /// Returns a note if the adapter's training has not seen most tokens of a text.
-    fn unfamiliar(&self, text: &str) -> Result<Option<String>> {
-        let adapter = self.engine.adapter().filter(|adapter| adapter.says_trained());
-        let Some(adapter) = adapter else { return Ok(None) };
-        let share = adapter.untrained_share(&self.engine.vocabulary().encode(text)?);
-        Ok(share.filter(|share| *share > UNFAMILIAR).map(|_| {
-            "the adapter has seen few of this text's tokens, as of another language or script; compare with \
-             the model without it"
-                .to_owned()
-        }))
-    }
-}
-
-/// Builds the request for one text.
-fn request(job: &Job, document: &Document, first: bool) -> Result<Request> {
-    let Job { args, extractor, .. } = *job;
-    let Document { source, text, .. } = document;
-    let text = text.as_ref().map_err(Error::clone)?;
-    let in_file = |e: Error| e.at(Place::File(source.clone()));
-    let request = extractor.request(text).map_err(in_file)?;
-    if let (None, Some(own)) = (extractor.shared_constraint(), request.own_constraint()) {
-        let in_schema = |e: Error| in_file(e.at(Place::File(args.schema.clone())));
-        let own = args.json.check_warnings(own.clone()).map_err(in_schema)?;
-        if first {
-            output::print_warnings(own.warnings());
-        }
-    }
-    let request = args.grounding.apply(args.values.apply(args.decode.apply(request)));
-    Ok(if args.html.is_some() { request.origins(true) } else { request })
-}
-
-fn extract_document(job: &Job, document: &Document, first: bool) -> Result<Outcome> {
-    let request = request(job, document, first)?;
-    let mut written = Ok(());
-    let output = match job.args.stream {
-        false => job.engine.generate(&request),
-        true => job.engine.generate_events(&request, &mut |event| {
-            if let Event::Field(field) = event
-                && written.is_ok()
-            {
-                written = json(field).and_then(|line| output::print_line(&line));
-            }
-        }),
-    };
-    let outcome = outcome_of(job, document, output);
-    written?;
-    outcome
-}
-
-/// Converts the engine's output for a text; one that the token limit cut is not an error here.
-fn outcome_of(job: &Job, document: &Document, output: Result<Output>) -> Result<Outcome> {
-    let in_file = |e: Error| e.at(Place::File(document.source.clone()));
-    let output = output.map_err(in_file)?;
-    let (text, finish, stats) = (output.text.clone(), output.finish.name(), output.stats.clone());
-    let mut notes = value_args::messages(&stats);
-    if output.finish == Finish::Closed {
-        let limit = job.args.decode.max_tokens();
-        notes.push(format!("closed before the limit of {limit} tokens; the last values are not the model's"));
-    }
-    if let Ok(text) = &document.text {
-        notes.extend(job.unfamiliar(text).map_err(in_file)?);
-    }
-    let again = || request(job, document, false);
-    let grounding = job.args.grounding.members(job.engine, &output, document, again).map_err(in_file)?;
-    let shown = match (&job.args.html, &document.text) {
-        (Some(_), Ok(text)) => Some(report::Shown::new(text, &output, &grounding, job.engine.vocabulary())),
-        _ => None,
-    };
-    let incomplete = extract::finished(output).err().map(in_file);
-    Ok(Outcome { text, records: None, finish, stats, grounding, incomplete, notes, shown })
 }
 
 fn json(line: &impl Serialize) -> Result<String> {

@@ -10,10 +10,10 @@ use std::time::Instant;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::line::Task;
-use super::{Outcome, json};
+use super::json;
 use crate::decode::Stats;
 use crate::error::Error;
+use crate::extract::corpus::{Outcome, Task};
 
 /// Sums over all texts of a run.
 #[derive(Default, Serialize)]
@@ -103,9 +103,9 @@ impl Progress {
     }
 
     /// A text with its output, whole or not.
-    pub fn outcome(&mut self, task: &Task, outcome: &Outcome) {
+    pub fn outcome(&mut self, task: &Task, outcome: &Outcome, notes: &[String]) {
         self.totals.add(&outcome.stats);
-        for note in &outcome.notes {
+        for note in notes {
             self.message(&format!("{}: {note}", task.name()));
         }
         if let Some(gate) = outcome.stats.gate.as_ref().filter(|_| !self.log_json) {

@@ -259,6 +259,11 @@ impl Extractor {
         self.schema.shared.as_ref()
     }
 
+    /// Returns the schema as it was read.
+    pub(super) fn schema(&self) -> &ExtractionSchema {
+        &self.schema
+    }
+
     /// Returns the warnings about the schema. A schema with strings that are spans of the text is
     /// read for each text, so its warnings are those of the constraint of a request.
     pub fn warnings(&self) -> &[Warning] {

@@ -13,38 +13,38 @@
 //! Records in the order in which they become complete were rejected: callers would need the index
 //! with each of them to know its text.
 
-use std::collections::VecDeque;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use schemars::{JsonSchema, schema_for};
 use serde::de::DeserializeOwned;
 
+use super::corpus::{CorpusOptions, CorpusRun, Document};
 use super::{Extraction, Extractor, finished, typed};
-use crate::decode::{Engine, Handle, Request, Scheduler, SchedulerOptions};
-use crate::error::Result;
-
-/// Sets further options of each request.
-type Options = Box<dyn Fn(Request) -> Request + Send>;
+use crate::decode::{Engine, Request, SchedulerOptions};
+use crate::error::{Error, ErrorKind, Result};
 
 /// The records of many texts, in their order; see [`Extractor::extract_many`]. Dropping it cancels
 /// the texts in work.
 pub struct Records<I, R> {
     texts: I,
-    extractor: Extractor,
-    options: Options,
-    /// Declared before the scheduler, so that its requests are cancelled first.
-    in_work: VecDeque<Result<Handle>>,
-    scheduler: Scheduler,
-    /// Largest number of texts in work.
-    ahead: usize,
+    run: CorpusRun,
     read: fn(Extraction) -> Result<R>,
 }
 
 impl<I, R> Records<I, R> {
     /// Sets further options of each request, such as the token limit.
     pub fn with(mut self, options: impl Fn(Request) -> Request + Send + 'static) -> Self {
-        self.options = Box::new(options);
+        self.run.set(Box::new(move |request| Ok(options(request))));
         self
+    }
+
+    /// Waits for the next text that is done.
+    fn take(&mut self) -> Result<Option<Extraction>> {
+        let Some(done) = self.run.pop()? else { return Ok(None) };
+        let outcome = done.outcome.transpose()?.and_then(|outcome| outcome.output);
+        let output = outcome.ok_or_else(|| Error::new(ErrorKind::Cancelled, "the text has no output"))?;
+        finished(output).map(Some)
     }
 }
 
@@ -52,20 +52,19 @@ impl<S: AsRef<str>, I: Iterator<Item = S>, R> Iterator for Records<I, R> {
     type Item = Result<R>;
 
     fn next(&mut self) -> Option<Result<R>> {
-        while self.in_work.len() < self.ahead
+        while !self.run.is_full()
             && let Some(text) = self.texts.next()
         {
-            let request = self.extractor.request(text).map(&self.options);
-            self.in_work.push_back(request.and_then(|request| self.scheduler.submit(request)));
+            let text = Ok(text.as_ref().to_owned());
+            self.run.push(Document { source: PathBuf::new(), id: None, text });
         }
-        let output = self.in_work.pop_front()?.and_then(Handle::wait);
-        Some(output.and_then(finished).and_then(self.read))
+        self.take().transpose().map(|extraction| extraction.and_then(self.read))
     }
 }
 
 impl<I, R> std::fmt::Debug for Records<I, R> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Records").field("in_work", &self.in_work.len()).finish_non_exhaustive()
+        f.debug_struct("Records").field("run", &self.run).finish_non_exhaustive()
     }
 }
 
@@ -155,14 +154,8 @@ fn records<T: IntoIterator, R>(
     batch: usize,
     read: fn(Extraction) -> Result<R>,
 ) -> Result<Records<T::IntoIter, R>> {
-    let scheduler = Scheduler::new(engine.clone(), SchedulerOptions::with_batch(batch))?;
-    Ok(Records {
-        texts: texts.into_iter(),
-        extractor,
-        options: Box::new(|request| request),
-        in_work: VecDeque::new(),
-        scheduler,
-        ahead: batch.saturating_mul(2),
-        read,
-    })
+    let options =
+        CorpusOptions { scheduler: SchedulerOptions::with_batch(batch), ..CorpusOptions::default() };
+    let run = CorpusRun::new(engine.clone(), extractor, options, Box::new(Ok))?;
+    Ok(Records { texts: texts.into_iter(), run, read })
 }

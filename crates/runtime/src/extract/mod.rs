@@ -11,6 +11,7 @@
 //! strings at words ([`Request::end_at_words`](crate::Request::end_at_words)).
 
 mod chunks;
+pub mod corpus;
 pub mod embedded;
 mod example;
 mod extractor;

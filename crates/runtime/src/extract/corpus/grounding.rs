@@ -8,67 +8,37 @@
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::documents::Document;
 use crate::decode::{AlternativeOptions, Engine, Output, Request, ValueAlternatives};
 use crate::error::{Error, ErrorKind, Result};
 use crate::extract::{Chunk, ValueSpans, spans_of};
 
-/// Options that ground values.
-#[derive(Debug, clap::Args)]
-#[command(next_help_heading = "Grounding")]
-pub(super) struct GroundingArgs {
-    /// Add `confidence` to each line: how probable each value is
-    ///
-    /// A map from JSON pointers to `probability` (the product over the tokens that the schema leaves
-    /// free), `margin` (the smallest lead of a token over the next one) and `legal_mass` (the smallest
-    /// share of the model's probability on legal tokens). Prints a line also for one file.
-    #[arg(long, conflicts_with = "stream")]
-    confidence: bool,
-    /// Add to `confidence` the probabilities of all values of enums and the like; costs forwards
-    ///
-    /// `alternatives` lists up to 64 values, the most probable first, and `rest` is what no value has
-    /// got.
-    #[arg(long, requires = "confidence")]
-    alternatives: bool,
-    /// Add `spans` to each line: where in the text each value is
-    ///
-    /// A map from JSON pointers to `bytes` and `chars`, each a pair of offsets. Strings with
-    /// `"x-verbatim": true` that occur several times have `occurrences` instead, a list of these. Other
-    /// strings and numbers have a span only if the text contains them exactly once as a whole word.
-    /// Prints a line also for one file.
-    #[arg(long, conflicts_with = "stream")]
-    spans: bool,
-    /// Copy all strings from the text that the schema leaves free
-    ///
-    /// As if each of them had `"x-verbatim": true` in the schema. Strings with values, a pattern or a
-    /// format stay as they are.
-    #[arg(long)]
-    pub verbatim: bool,
+/// What a line says about the values of its record.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct GroundingOptions {
+    /// How probable each value is.
+    pub confidence: bool,
+    /// With confidence, the probabilities of all values that the schema allows; costs forwards.
+    pub alternatives: bool,
+    /// Where in the text each value is.
+    pub spans: bool,
 }
 
-/// The members of a line.
+/// Members of a line about the values of its record, by JSON pointers.
 #[derive(Debug, Default)]
-pub(super) struct Grounding {
+pub struct Grounding {
+    /// How probable each value is.
     pub confidence: Option<Map<String, Value>>,
+    /// Where in the text each value is.
     pub spans: Option<Map<String, Value>>,
 }
 
-impl GroundingArgs {
-    /// Returns true if lines get further members.
-    pub fn adds_members(&self) -> bool {
-        self.confidence || self.spans
-    }
-
-    pub fn apply(&self, request: Request) -> Request {
-        request.confidence(self.confidence)
-    }
-
+impl GroundingOptions {
     /// Returns the members for the output about a text. `request` makes its request once more.
-    pub fn members(
+    pub(super) fn members(
         &self,
         engine: &Engine,
         output: &Output,
-        document: &Document,
+        text: &str,
         request: impl FnOnce() -> Result<Request>,
     ) -> Result<Grounding> {
         let mut grounding = Grounding::default();
@@ -81,7 +51,6 @@ impl GroundingArgs {
         }
         if self.spans {
             let record = output.answer.as_deref().unwrap_or_default();
-            let text = document.text.as_deref().unwrap_or_default();
             let spans = spans_of(record, &output.source_spans, text);
             grounding.spans =
                 Some(spans.iter().map(|value| (value.pointer.clone(), spans_json(value))).collect());
@@ -93,7 +62,7 @@ impl GroundingArgs {
 impl Grounding {
     /// Returns the members for a record of a part of a text. `item` is its number if the part gave a
     /// list. Offsets count from the start of the text.
-    pub fn in_text(&self, item: Option<usize>, part: &Chunk) -> Grounding {
+    pub(super) fn in_text(&self, item: Option<usize>, part: &Chunk) -> Grounding {
         let prefix = item.map(|item| format!("/{item}")).unwrap_or_default();
         let of_item = |members: &Map<String, Value>| -> Map<String, Value> {
             let own = members.iter().filter_map(|(pointer, value)| {
@@ -108,7 +77,7 @@ impl Grounding {
     }
 
     /// Removes values that are not the same in two records, given as JSON.
-    pub fn keep_same(&mut self, first: &Value, merged: &Value) {
+    pub(super) fn keep_same(&mut self, first: &Value, merged: &Value) {
         for members in [&mut self.confidence, &mut self.spans].into_iter().flatten() {
             members.retain(|pointer, _| first.pointer(pointer) == merged.pointer(pointer));
         }

@@ -1,50 +1,20 @@
-//! Parts of long texts: the options, the parts of a text, and one outcome of all of them.
+//! Parts of long texts: those of a text, and one outcome of all of them.
 
-use std::rc::Rc;
+use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::documents::Document;
 use super::grounding::Grounding;
 use super::line::Task;
-use super::{Job, Outcome};
+use super::run::{CorpusRun, Outcome};
 use crate::decode::Stats;
-use crate::error::{Error, Place, Result};
-use crate::extract::{Chunk, ChunkOptions, MergedRecord, merge_records};
-
-/// Options of long texts.
-#[derive(Debug, clap::Args)]
-#[command(next_help_heading = "Long texts")]
-pub(super) struct ChunkArgs {
-    /// Cut texts into parts of at most N tokens, at the ends of sentences
-    ///
-    /// Each part is extracted by itself. The line of a text has `records`, a list of objects with
-    /// `record` and `chunks`, the parts that it comes from. Items of lists are records of their own.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(16..))]
-    chunk_tokens: Option<u32>,
-    /// Begin each part with the last sentences or words of the one before it, at most N tokens
-    #[arg(long, value_name = "N", default_value_t = 0, requires = "chunk_tokens")]
-    chunk_overlap: u32,
-    /// Merge the records of a text that have the same value at NAME (repeatable)
-    ///
-    /// NAME is a property, or a JSON pointer such as /customer/name. Records are the same if they
-    /// agree in all of the keys. The first one gets what it lacks from the others.
-    #[arg(long, value_name = "NAME", requires = "chunk_tokens")]
-    merge_key: Vec<String>,
-}
-
-impl ChunkArgs {
-    /// Returns the lengths of parts, if texts are cut.
-    pub fn options(&self) -> Option<ChunkOptions> {
-        let (tokens, overlap) = (self.chunk_tokens? as usize, self.chunk_overlap as usize);
-        Some(ChunkOptions { tokens, overlap })
-    }
-}
+use crate::error::{Error, Result};
+use crate::extract::{Chunk, ChunkOptions, Extractor, MergedRecord, merge_records};
 
 /// A text, or a part of one, to extract.
 pub(super) struct TextPart {
-    pub task: Rc<Task>,
-    pub document: Document,
+    pub task: Arc<Task>,
+    pub text: Result<String>,
     /// Only if texts are cut.
     pub chunk: Option<Chunk>,
     /// True for the last part of its text.
@@ -52,19 +22,21 @@ pub(super) struct TextPart {
 }
 
 /// Returns the parts of a text, without blank ones.
-pub(super) fn parts(job: &Job, task: Task, document: Document) -> Vec<TextPart> {
-    let task = Rc::new(task);
-    let Document { source, id, text } = document;
+pub(super) fn parts(
+    extractor: &Extractor,
+    options: Option<&ChunkOptions>,
+    task: Task,
+    text: Result<String>,
+) -> Vec<TextPart> {
+    let task = Arc::new(task);
     let one = |text: Result<String>, chunk: Option<Chunk>| TextPart {
         task: task.clone(),
-        document: Document { source: source.clone(), id: id.clone(), text },
+        text,
         chunk,
         last: false,
     };
-    let cut = match (&text, job.args.chunks.options()) {
-        (Ok(text), Some(options)) => {
-            job.extractor.chunks(text, &options).map_err(|e| e.at(Place::File(source.clone())))
-        }
+    let cut = match (&text, options) {
+        (Ok(text), Some(options)) => extractor.chunks(text, options).map_err(|e| task.placed(e)),
         _ => Ok(Vec::new()),
     };
     let mut parts: Vec<TextPart> = match (text, cut) {
@@ -99,7 +71,7 @@ pub(super) struct DonePart {
 ///
 /// # Errors
 /// If the only part failed, or a record is not JSON.
-pub(super) fn join(job: &Job, task: &Task, mut outcomes: Vec<DonePart>) -> Result<Outcome> {
+pub(super) fn join(run: &CorpusRun, task: &Task, mut outcomes: Vec<DonePart>) -> Result<Outcome> {
     if outcomes.len() == 1
         && let Some(DonePart { outcome: Err(error), .. }) = outcomes.pop_if(|part| part.outcome.is_err())
     {
@@ -131,36 +103,46 @@ pub(super) fn join(job: &Job, task: &Task, mut outcomes: Vec<DonePart>) -> Resul
         if let Some(error) = error.filter(|_| incomplete.is_none()) {
             let (start, end) = (chunk.bytes.start, chunk.bytes.end);
             let message = format!("part {} of {count}, bytes {start} to {end}: {}", i + 1, error.message());
-            let placed = Error::new(error.kind(), message).at(Place::File(task.source.clone()));
+            let placed = task.placed(Error::new(error.kind(), message));
             incomplete = Some(error.hint_text().map_or(placed.clone(), |hint| placed.hint(hint)));
         }
     }
-    let merged = merge_records(records, &job.args.chunks.merge_key)?;
+    let merged = merge_records(records, &run.options().merge_keys)?;
     for (i, record) in merged.iter().enumerate().filter(|(_, record)| record.chunks.len() > 1) {
-        if let Err(error) = check(job, &texts, record, &whole[record.record].0)
+        if let Err(error) = check(run, &texts, record, &whole[record.record].0)
             && incomplete.is_none()
         {
             let message = format!("record {}, which was merged: {}", i + 1, error.message());
-            let placed = Error::new(error.kind(), message).at(Place::File(task.source.clone()));
+            let placed = task.placed(Error::new(error.kind(), message));
             incomplete = Some(error.places().iter().fold(placed, |placed, place| placed.at(place.clone())));
             finish = "error";
         }
     }
     let records = Some(merged.into_iter().map(|merged| grounded(merged, &whole)).collect());
     let (text, grounding) = (String::new(), Grounding::default());
-    Ok(Outcome { text, records, finish, stats: sum(&stats), grounding, incomplete, notes, shown: None })
+    Ok(Outcome {
+        text,
+        records,
+        finish,
+        stats: sum(&stats),
+        grounding,
+        incomplete,
+        notes,
+        output: None,
+        shown: None,
+    })
 }
 
 /// Checks a record of several parts against the schema. `first` is the record in which it began.
-fn check(job: &Job, texts: &str, merged: &MergedRecord, first: &str) -> Result<()> {
-    let Some(item) = merged.item else { return job.extractor.check(job.engine, texts, &merged.json) };
+fn check(run: &CorpusRun, texts: &str, merged: &MergedRecord, first: &str) -> Result<()> {
+    let Some(item) = merged.item else { return run.check(texts, &merged.json) };
     // Beside the other items of its list.
     let items = merge_records(vec![(first.to_owned(), merged.chunks[0].clone())], &[])?;
     let items: Vec<&str> = items
         .iter()
         .map(|other| if other.item == Some(item) { &*merged.json } else { &*other.json })
         .collect();
-    job.extractor.check(job.engine, texts, format!("[{}]", items.join(",")))
+    run.check(texts, &format!("[{}]", items.join(",")))
 }
 
 /// Adds the grounding of the first of the records that were merged; `whole` has them all.

@@ -25,8 +25,12 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::journal::{replace, with_suffix};
-use crate::cli::extract::json;
+use super::json;
+use crate::decode::Engine;
 use crate::error::{Error, ErrorKind, Place, Result};
+use crate::extract::Extractor;
+#[cfg(feature = "embedded")]
+use crate::model::embedded::{DRAFT_GGUF, TARGET_GGUF, TOKENIZER_JSON};
 
 /// The end of the name of the file.
 pub(super) const RUNS: &str = ".runs";
@@ -44,7 +48,7 @@ pub(super) struct MadeBy(BTreeMap<String, String>);
 
 /// A line of the file.
 #[derive(Serialize, Deserialize)]
-struct Run {
+struct RunLine {
     run: String,
     made_by: MadeBy,
 }
@@ -57,6 +61,39 @@ impl MadeBy {
 
     pub fn add(&mut self, name: impl Into<String>, value: impl Into<String>) {
         self.0.insert(name.into(), value.into());
+    }
+
+    /// Adds what an engine and an extractor make of any text.
+    ///
+    /// # Errors
+    /// If a file of the model cannot be read.
+    pub fn add_model(&mut self, engine: &Engine, extractor: &Extractor) -> Result<()> {
+        let schema = extractor.schema();
+        self.add_text("schema", &schema.text);
+        self.add_text("schema options", &format!("{:?} {:?}", schema.options.policy, schema.options.spans));
+        for (uri, text) in &schema.options.documents {
+            self.add_text(&format!("schema {uri}"), text);
+        }
+        // The template, the instructions and the examples are around any text.
+        self.add_text("prompt", &extractor.prompt("x")?.to_text());
+        match engine.path() {
+            Some(path) => self.add_files("model", path)?,
+            None => self.add("model", "embedded"),
+        }
+        #[cfg(feature = "embedded")]
+        if engine.path().is_none() {
+            let mut digest = Sha256::new();
+            [TARGET_GGUF, DRAFT_GGUF, TOKENIZER_JSON].iter().for_each(|file| digest.update(file));
+            self.add("model: digest", hex(&digest.finalize()));
+        }
+        if let Some(adapter) = engine.adapter() {
+            for file in adapter.files() {
+                let name = file.file_name().unwrap_or_default().to_string_lossy();
+                self.add_files(&format!("adapter {name}"), file)?;
+            }
+            self.add("adapter: scale", adapter.scale().to_string());
+        }
+        Ok(())
     }
 
     /// Adds the digest of a text.
@@ -134,7 +171,7 @@ fn known_file(path: &Path) -> std::io::Result<[String; 3]> {
     Ok([about.len().to_string(), time, hex(&digest.finalize())])
 }
 
-pub(super) fn hex(digest: &[u8]) -> String {
+fn hex(digest: &[u8]) -> String {
     digest.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
@@ -145,7 +182,7 @@ fn is_digest(value: &str) -> bool {
 /// The file beside an output.
 pub(super) struct Runs {
     path: PathBuf,
-    known: Vec<Run>,
+    known: Vec<RunLine>,
 }
 
 impl Runs {
@@ -181,8 +218,14 @@ impl Runs {
     /// # Errors
     /// If it cannot be written.
     pub fn write(mut self, mine: MadeBy, kept: &[u64]) -> Result<()> {
+        if let [known] = &self.known[..]
+            && known.made_by == mine
+            && kept.is_empty()
+        {
+            return Ok(());
+        }
         self.known.retain(|known| kept.iter().any(|run| known.run == format!("{run:016x}")));
-        self.known.push(Run { run: format!("{:016x}", mine.run()), made_by: mine });
+        self.known.push(RunLine { run: format!("{:016x}", mine.run()), made_by: mine });
         replace(&self.path, |to| {
             for run in &self.known {
                 writeln!(to, "{}", json(run)?).map_err(|e| Error::io(&self.path, &e))?;

@@ -8,24 +8,28 @@ use serde_json::{Map, Value};
 
 use super::grounding::Grounding;
 use super::journal::Key;
-use super::{Outcome, json};
-use crate::error::{Error, Result};
+use super::json;
+use super::run::Outcome;
+use crate::error::{Error, Place, Result};
 use crate::extract::{Chunk, MergedRecord};
 
-/// A text in work.
+/// A text of a run.
 #[derive(Debug, Clone)]
-pub(super) struct Task {
+pub struct Task {
     /// Number of the text in this run.
     pub number: usize,
+    /// See [`Document`](super::Document).
     pub source: PathBuf,
+    /// See [`Document`](super::Document).
     pub id: Option<Value>,
     /// Only with a journal.
-    pub key: Option<Key>,
+    pub(super) key: Option<Key>,
 }
 
 /// The members of a line, in their order.
 #[derive(Serialize)]
 struct Line<'a> {
+    #[serde(skip_serializing_if = "String::is_empty")]
     source: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     id: Option<&'a Value>,
@@ -73,8 +77,13 @@ impl Task {
         self.source.display().to_string()
     }
 
+    /// Returns an error with the place of the text, if it comes from a file.
+    pub(super) fn placed(&self, error: Error) -> Error {
+        if self.source.as_os_str().is_empty() { error } else { error.at(Place::File(self.source.clone())) }
+    }
+
     /// Returns the line for a text with an output.
-    pub fn line(&self, outcome: &Outcome) -> Result<String> {
+    pub(super) fn line(&self, outcome: &Outcome) -> Result<String> {
         let records = outcome.records.as_ref().map(|records| records.iter().map(PartRecord::of).collect());
         let (record, partial) = match outcome.incomplete {
             _ if outcome.records.is_some() => (None, None),
@@ -96,7 +105,7 @@ impl Task {
     }
 
     /// Returns the line for a text that failed without an output.
-    pub fn failure(&self, error: &Error) -> Result<String> {
+    pub(super) fn failure(&self, error: &Error) -> Result<String> {
         json(&Line {
             source: self.name(),
             id: self.id.as_ref(),

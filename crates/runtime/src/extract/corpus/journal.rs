@@ -1,4 +1,4 @@
-//! The output file of `ffwd extract`: an append-only journal, a line for each record.
+//! The output file of a run: an append-only journal, a line for each record.
 //!
 //! A record is done when its line is in the file with its line break. A line that a killed run left
 //! incomplete is cut off when the next run resumes. Each line has a [`Key`]: the run that made it and
@@ -246,8 +246,9 @@ impl Journal {
         parts.any(|line| self.old[*line].is_last_part)
     }
 
-    /// Claims the lines of a text. The text [has](Self::has) them.
-    pub fn claim(&mut self, task: &Task, key: Key) {
+    /// Claims the lines of a text, which [has](Self::has) them; returns the number of the claim.
+    pub fn claim(&mut self, task: &Task, key: Key) -> usize {
+        let first = self.claims.len();
         let (index, id) = (self.index(task), task.id.as_ref().map(Value::to_string));
         let now = self.hasher.hash_one((index, task.name(), id.as_deref()));
         for part in 0.. {
@@ -263,6 +264,14 @@ impl Journal {
                 break;
             }
         }
+        first
+    }
+
+    /// Reads a claimed line. Lines can be appended afterwards.
+    pub fn line(&self, claim: usize) -> Result<String> {
+        let line = LineReader::new(self)?.read(&self.claims[claim]).map(str::to_owned);
+        (&self.file).seek(SeekFrom::End(0)).map_err(|e| Error::io(&self.path, &e))?;
+        line
     }
 
     /// Returns the number of a text as a line says it: only the report does.
@@ -434,6 +443,7 @@ fn changed(line: &str, change: impl FnOnce(&mut LineMembers) -> serde_json::Resu
 struct KnownLine<'a> {
     key: Option<&'a str>,
     index: Option<usize>,
+    #[serde(default)]
     source: String,
     #[serde(borrow)]
     id: Option<&'a RawValue>,
@@ -611,7 +621,11 @@ mod tests {
                 moved += usize::from(journal.claims.iter().any(|claim| claim.place.is_some()));
                 let unclaimed = if stops == texts.len() { Unclaimed::Go } else { Unclaimed::Stay };
                 let mut shown = String::new();
-                journal.for_each(|line| Ok(shown += &format!("{line}\n"))).unwrap();
+                let mut show = |line: &str| {
+                    shown += &format!("{line}\n");
+                    Ok(())
+                };
+                journal.for_each(&mut show).unwrap();
                 stale += journal.close(unclaimed).unwrap();
                 let after = std::fs::read_to_string(&path).unwrap();
                 assert!(after.starts_with(&format!("{head}{shown}")), "a table has the lines of this run");

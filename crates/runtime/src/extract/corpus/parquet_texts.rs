@@ -32,8 +32,7 @@ use serde_json::Value;
 
 use ffwd_engine::text::decode;
 
-use super::documents::{Document, place};
-use crate::cli::args::MAX_INPUT;
+use super::texts::{Document, MAX_INPUT, place};
 use crate::error::{Error, ErrorKind, Place, Result};
 
 /// Number of rows that are read at a time.

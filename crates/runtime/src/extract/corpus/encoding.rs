@@ -25,11 +25,16 @@ const FROM_80: [char; 32] = [
     '‘', '’', '“', '”', '•', '–', '—', '˜', '™', 'š', '›', 'œ', '\u{9d}', 'ž', 'Ÿ',
 ];
 
+/// An encoding of files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Encoding {
+pub enum Encoding {
+    /// UTF-8.
     Utf8,
+    /// UTF-16 whose units begin with their lower byte.
     Utf16Le,
+    /// UTF-16 whose units begin with their higher byte.
     Utf16Be,
+    /// The code page of Western European Windows, which has the letters of Latin-1.
     Windows1252,
 }
 
@@ -50,7 +55,7 @@ impl FromStr for Encoding {
 
 impl Encoding {
     /// Returns the encoding that a byte order mark names, and the length of the mark.
-    pub fn of_mark(bytes: &[u8]) -> (Option<Encoding>, usize) {
+    pub(super) fn of_mark(bytes: &[u8]) -> (Option<Encoding>, usize) {
         match bytes {
             [0xef, 0xbb, 0xbf, ..] => (Some(Encoding::Utf8), 3),
             [0xff, 0xfe, ..] => (Some(Encoding::Utf16Le), 2),
@@ -60,7 +65,7 @@ impl Encoding {
     }
 
     /// Returns true for bytes that are no UTF-8, but letters and punctuation of windows-1252.
-    pub fn looks_windows_1252(bytes: &[u8], may_be_cut: bool) -> bool {
+    pub(super) fn looks_windows_1252(bytes: &[u8], may_be_cut: bool) -> bool {
         let is_cut = |e: std::str::Utf8Error| may_be_cut && e.error_len().is_none();
         let is_text = |b: &u8| !matches!(b, 0..=8 | 14..=31 | 127 | 0x81 | 0x8d | 0x8f | 0x90 | 0x9d);
         !std::str::from_utf8(bytes).map_or_else(is_cut, |_| true) && bytes.iter().all(is_text)
@@ -70,7 +75,7 @@ impl Encoding {
     ///
     /// # Errors
     /// `Io` for bytes in another encoding.
-    pub fn decode(self, path: &Path, bytes: Vec<u8>) -> Result<String> {
+    pub(super) fn decode(self, path: &Path, bytes: Vec<u8>) -> Result<String> {
         let at = |e: Error| e.at(Place::File(path.into()));
         if self == Encoding::Utf8 || Encoding::of_mark(&bytes).1 > 0 {
             return decode(bytes).map_err(at);

@@ -1,4 +1,4 @@
-//! The texts of `ffwd extract`: files, folders, patterns, standard input, and a field of each line
+//! Texts to extract from: files, folders, patterns, standard input, and a field of each line
 //! of JSON Lines or of each row of CSV or Parquet.
 //!
 //! # Cost
@@ -19,58 +19,47 @@ use ffwd_engine::text::decode;
 
 use super::encoding::{Decoded, Encoding};
 use super::separated::SeparatedTexts;
-use crate::cli::args::{MAX_INPUT, read_bytes, read_text};
+use super::{read_bytes, read_text};
 use crate::error::{Error, ErrorKind, Place, Result};
 
+/// Maximum length of a text in bytes.
+pub const MAX_INPUT: u64 = 64 << 20;
 /// Bytes of a file of which the encoding and the delimiter are found.
 pub(super) const BUFFER: usize = 64 << 10;
 
-/// Options that choose the texts.
-#[derive(clap::Args)]
-pub(super) struct DocumentArgs {
-    /// Read these texts: files, folders, or quoted patterns such as 'mails/**/*.txt' (`-` = standard input)
-    ///
-    /// Folders are read with all folders in them, by name; hidden files are left out.
-    #[arg(required = true)]
-    files: Vec<PathBuf>,
-    /// Of folders, read only files whose name matches PATTERN, such as '*.txt' (repeatable)
-    #[arg(long, value_name = "PATTERN")]
-    include: Vec<String>,
-    /// Read JSON Lines, CSV or Parquet: the text is in field NAME of each line or row
-    ///
-    /// Files that end in .csv or .tsv are tables with a header, those that end in .parquet are
-    /// Parquet, all others are JSON Lines.
-    #[arg(long, value_name = "NAME")]
-    text_field: Option<String>,
-    /// Copy field NAME of each line or row to the output, as `id`
-    #[arg(long, value_name = "NAME", requires = "text_field")]
-    id_field: Option<String>,
-    /// Read files in this encoding: utf-8, utf-16le, utf-16be or windows-1252
-    ///
-    /// A byte order mark decides, if there is one. Without both, a table whose first rows are not UTF-8
-    /// is read as windows-1252, with a warning.
-    #[arg(long, value_name = "NAME")]
-    encoding: Option<Encoding>,
-    /// Of tables, take rows with faults as they are, and count them in a warning
-    ///
-    /// These are rows with more or fewer fields than the header, quotes that are not closed, and two
-    /// columns of one name, of which the first is taken. Without this option they are failures.
-    #[arg(long, requires = "text_field")]
-    lenient: bool,
+/// Which texts are read, and how.
+#[derive(Debug, Clone, Default)]
+pub struct TextOptions {
+    /// Files, folders with all folders in them, patterns such as `mails/**/*.txt`, and `-` for standard
+    /// input.
+    pub files: Vec<PathBuf>,
+    /// Of folders, only files whose name matches one of these patterns are read.
+    pub include: Vec<String>,
+    /// The field or column with the text, for JSON Lines, CSV, TSV and Parquet.
+    pub text_field: Option<String>,
+    /// The field or column that identifies a text.
+    pub id_field: Option<String>,
+    /// The encoding of files without a byte order mark.
+    pub encoding: Option<Encoding>,
+    /// Rows with faults are taken as they are, and counted.
+    pub lenient: bool,
 }
 
 /// A text with its origin.
-pub(super) struct Document {
-    /// The file, and the line or row in it.
+#[derive(Debug)]
+pub struct Document {
+    /// The file, and the line or row in it; empty for a text that comes from no file.
     pub source: PathBuf,
+    /// What identifies the text for whoever wrote it.
     pub id: Option<Value>,
+    /// The text, or why it cannot be read.
     pub text: Result<String>,
 }
 
 /// Reads one text after the other.
-pub(super) struct DocumentReader<'a> {
+pub struct DocumentReader<'a> {
     files: std::vec::IntoIter<PathBuf>,
-    args: &'a DocumentArgs,
+    args: &'a TextOptions,
     rows: Option<Rows>,
     /// What is to be said about files that were read.
     pub warnings: Vec<String>,
@@ -96,8 +85,11 @@ enum Rows {
     Parquet(Box<super::parquet_texts::ParquetTexts>),
 }
 
-impl DocumentArgs {
-    /// Returns the files, in the order of the arguments.
+impl TextOptions {
+    /// Returns the files, in the order in which they are named, those of folders by name.
+    ///
+    /// # Errors
+    /// `InvalidOption` if a pattern is faulty or a name stands for no file.
     pub fn files(&self) -> Result<Vec<PathBuf>> {
         if self.files.iter().filter(|f| *f == Path::new("-")).count() > 1 {
             return Err(Error::new(ErrorKind::InvalidOption, "standard input (-) is named more than once"));
@@ -222,7 +214,7 @@ impl Iterator for DocumentReader<'_> {
 }
 
 impl Rows {
-    fn open(path: &Path, args: &DocumentArgs, warnings: &mut Vec<String>) -> Result<Rows> {
+    fn open(path: &Path, args: &TextOptions, warnings: &mut Vec<String>) -> Result<Rows> {
         if is_parquet(path) {
             return Rows::open_parquet(path, args);
         }
@@ -261,7 +253,7 @@ impl Rows {
 
     /// Opens a column of a Parquet file.
     #[cfg(feature = "parquet")]
-    fn open_parquet(path: &Path, args: &DocumentArgs) -> Result<Rows> {
+    fn open_parquet(path: &Path, args: &TextOptions) -> Result<Rows> {
         let Some(text) = &args.text_field else {
             let error = Error::new(ErrorKind::InvalidOption, "a Parquet file has its texts in a column");
             return Err(error.at(Place::File(path.into())).hint("name the column with --text-field"));
@@ -271,11 +263,11 @@ impl Rows {
     }
 
     #[cfg(not(feature = "parquet"))]
-    fn open_parquet(path: &Path, _: &DocumentArgs) -> Result<Rows> {
+    fn open_parquet(path: &Path, _: &TextOptions) -> Result<Rows> {
         Err(super::table::no_parquet().at(Place::File(path.into())))
     }
 
-    fn next(&mut self, args: &DocumentArgs) -> Option<Document> {
+    fn next(&mut self, args: &TextOptions) -> Option<Document> {
         match self {
             #[cfg(feature = "parquet")]
             Rows::Parquet(texts) => texts.next(),
@@ -335,7 +327,7 @@ pub(super) fn place(path: &Path, line: usize) -> PathBuf {
 }
 
 /// Returns the identifier and the text of a line.
-fn json_line(bytes: &[u8], args: &DocumentArgs) -> Result<(Option<Value>, String)> {
+fn json_line(bytes: &[u8], args: &TextOptions) -> Result<(Option<Value>, String)> {
     let fail = |message: String| Error::new(ErrorKind::InvalidOption, message);
     if bytes.len() as u64 > MAX_INPUT {
         return Err(Error::new(

@@ -1,4 +1,4 @@
-//! Tables from the journal of `ffwd extract`: rows, columns, and CSV.
+//! Tables from the journal of a run: rows, columns, and CSV.
 //!
 //! A column is a property that is no object, named by its path: `customer.name`. Members of the line
 //! beside the record have an underscore in front of their names, and so has a record that is no
@@ -22,10 +22,12 @@ use crate::extract::Members;
 /// The endings of names of outputs.
 const ENDINGS: &str = ".jsonl, .ndjson, .csv, .tsv and .parquet";
 
-/// The formats of tables.
+/// A format of tables.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum TableFormat {
+pub enum TableFormat {
+    /// CSV, or TSV, by the delimiter.
     Separated(u8),
+    /// Parquet, in builds with the feature `parquet`.
     Parquet,
 }
 
@@ -51,7 +53,7 @@ impl TableFormat {
     }
 
     /// Writes the table of a journal.
-    pub fn write(self, journal: &Journal, to: &Path) -> Result<()> {
+    pub(super) fn write(self, journal: &Journal, to: &Path) -> Result<()> {
         match self {
             TableFormat::Separated(delimiter) => write_csv(journal, to, delimiter),
             #[cfg(feature = "parquet")]
