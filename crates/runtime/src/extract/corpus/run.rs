@@ -487,6 +487,7 @@ fn gone() -> Error {
 
 /// Opens the journal of an output for a run.
 fn open_journal(options: &CorpusOptions, output: &Path, made_by: MadeBy) -> Result<Journal> {
+    TableFormat::of(output)?;
     let path = journal_of(output);
     let resume = options.start.resume();
     // A table that no run has written is not replaced.
