@@ -157,32 +157,41 @@ fn typed<T: DeserializeOwned>(text: &str) -> Result<T> {
 /// `Incomplete` if the generation reached the token limit or stopped within the record, `Cancelled`
 /// if it was cancelled. [`Truncated::of`] gives the value at which such a record was cut.
 pub fn finished(output: Output) -> Result<Extraction> {
-    let Output { text, answer, finish, stats, complete, confidence, source_spans, .. } = output;
+    if let Some(error) = incomplete(&output) {
+        return Err(error);
+    }
+    let Output { text, answer, finish, stats, confidence, source_spans, .. } = output;
     // Without the thinking.
     let text = answer.unwrap_or(text);
-    let tokens = stats.tokens;
-    let cut = |kind, (path, partial): (&str, &str), hint| {
+    let record = serde_json::from_str(&text)
+        .map_err(|e| Error::new(ErrorKind::InvalidJson, format!("the generated record: {e}")))?;
+    Ok(Extraction { record, text, finish, stats, confidence, source_spans })
+}
+
+/// Returns the error of an output that is no whole record.
+fn incomplete(output: &Output) -> Option<Error> {
+    let tokens = output.stats.tokens;
+    let cut = |kind, path: &str, partial: &str, hint| {
         let error = Error::new(kind, format!("the record ends after {tokens} tokens"));
-        Err(Truncated { path: path.into(), partial: partial.into() }.add_to(error).hint(hint))
+        Some(Truncated { path: path.into(), partial: partial.into() }.add_to(error).hint(hint))
     };
-    match &finish {
+    match &output.finish {
         Finish::Length { path, partial } => cut(
             ErrorKind::Incomplete,
-            (path, partial),
+            path,
+            partial,
             "raise the token limit (--max-tokens), or bound long strings and arrays in the schema",
         ),
         Finish::Cancelled { path, partial } => {
-            cut(ErrorKind::Cancelled, (path, partial), "the record is not complete")
+            cut(ErrorKind::Cancelled, path, partial, "the record is not complete")
         }
-        _ if !complete => {
+        finish if !output.complete => {
             let message = format!("after {tokens} tokens the record ends by {}", finish.name());
-            Err(Error::new(ErrorKind::Incomplete, message)
-                .hint("leave out stop texts and stop tokens: the schema says where a record ends"))
+            Some(
+                Error::new(ErrorKind::Incomplete, message)
+                    .hint("leave out stop texts and stop tokens: the schema says where a record ends"),
+            )
         }
-        _ => {
-            let record = serde_json::from_str(&text)
-                .map_err(|e| Error::new(ErrorKind::InvalidJson, format!("the generated record: {e}")))?;
-            Ok(Extraction { record, text, finish, stats, confidence, source_spans })
-        }
+        _ => None,
     }
 }

@@ -26,7 +26,7 @@ use super::table::TableFormat;
 use super::texts::Document;
 use crate::decode::{Engine, Handle, Output, Request, Scheduler, SchedulerOptions, Stats};
 use crate::error::{Error, ErrorKind, Place, Result};
-use crate::extract::{Extractor, MergedRecord, finished};
+use crate::extract::{Extractor, MergedRecord, incomplete};
 
 /// Sets further options of a request. A request about a text may be made twice.
 pub type SetRequest = Box<dyn Fn(Request) -> Result<Request> + Send>;
@@ -323,7 +323,7 @@ impl CorpusRun {
             finish: output.finish.name(),
             stats: output.stats.clone(),
             grounding,
-            incomplete: finished(output.clone()).err(),
+            incomplete: incomplete(&output),
             notes: self.unfamiliar(text)?.into_iter().collect(),
             output: Some(output),
             shown,
