@@ -343,7 +343,7 @@ fn resumed_runs_give_what_runs_from_nothing_give() {
         let (output, page) = (format!("o.{}", ENDINGS[round % 3]), round % 2 == 0);
         let lines = if round % 3 == 0 { output.clone() } else { format!("{output}.journal") };
         let mut texts: Vec<(String, String)> = Vec::new();
-        let mut variant = 0;
+        let (mut variant, model) = (0, folder.path("model"));
         for last in [false, false, true] {
             for _ in 0..1 + random.next() % 4 {
                 let at = random.next() as usize % (texts.len() + 1);
@@ -371,7 +371,18 @@ fn resumed_runs_give_what_runs_from_nothing_give() {
                 texts.iter().for_each(|(name, body)| folder.write(&format!("in/{name}.txt"), body));
             }
             if random.chance(30) {
-                variant = random.next() % 3;
+                variant = random.next() % 4;
+            }
+            // The same model as a file, which is another one once it has another time.
+            if variant == 3 && (!Path::new(&model).exists() || random.chance(20)) {
+                std::fs::create_dir_all(&model).unwrap();
+                for file in ["config.json", "model-q8_0.gguf", "tokenizer.json", "tokenizer_config.json"] {
+                    std::fs::copy(
+                        format!("crates/runtime/assets/extract-5m/{file}"),
+                        format!("{model}/{file}"),
+                    )
+                    .unwrap();
+                }
             }
             let limit = if variant == 1 { "64" } else { "65" };
             folder.write("s.json", &SCHEMA.replace("ok", if variant == 2 { "fine" } else { "ok" }));
@@ -380,12 +391,15 @@ fn resumed_runs_give_what_runs_from_nothing_give() {
                 let html = page.map(|page| ["--html".to_owned(), folder.path(page)]);
                 let html: Vec<&str> = html.iter().flatten().map(String::as_str).collect();
                 let output = folder.path(output);
-                folder.extract(from, &[fields, &html, &["-o", &output, "--max-tokens", limit], more].concat())
+                let model = if variant == 3 { &["--model", &model][..] } else { &[] };
+                let args = [fields, &html, model, &["-o", &output, "--max-tokens", limit], more].concat();
+                folder.extract(from, &args)
             };
             let shown = page.then_some("o.html");
             let (mut code, _, mut err) = run(&output, shown, &["--resume"]);
             if code == 2 {
-                assert!(err.contains("schema differs") || err.contains("--max-tokens was"), "{err}");
+                let differs = ["schema differs", "--max-tokens was", "model was", "config.json: time was"];
+                assert!(differs.iter().any(|how| err.contains(how)), "{err}");
                 refused += 1;
                 (code, _, err) = run(&output, shown, &["--restart"]);
             }
