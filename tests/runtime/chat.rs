@@ -458,3 +458,27 @@ fn the_embedded_models_chat_in_chatml() {
     let tools = ChatOptions::with_tools(vec![json!({})]);
     assert_eq!(engine.chat_prompt(&talk(), &tools).unwrap_err().kind(), ErrorKind::Unsupported);
 }
+
+#[test]
+fn the_end_of_a_turn_in_the_template_ends_a_generation() {
+    let dir = tempfile::tempdir().unwrap();
+    for file in ["config.json", "model-q8_0.gguf", "tokenizer.json", "tokenizer_config.json"] {
+        let mut bytes = std::fs::read(format!("crates/runtime/assets/extract-5m/{file}")).unwrap();
+        if file == "config.json" {
+            let mut config: Value = serde_json::from_slice(&bytes).unwrap();
+            config["eos_token_id"] = 0.into();
+            bytes = config.to_string().into_bytes();
+        }
+        std::fs::write(dir.path().join(file), bytes).unwrap();
+    }
+    let ends = |template: Option<&str>| {
+        let builder = Engine::builder().model(dir.path());
+        let own = template.map(|source| ChatTemplate::new(source).unwrap());
+        let engine =
+            own.into_iter().fold(builder, |builder, own| builder.chat_template(own)).build().unwrap();
+        engine.vocabulary().eos().to_vec()
+    };
+    assert_eq!(ends(Some("{{ messages[0].content }}")), [0]);
+    assert_eq!(ends(Some("{{ messages[0].content }}<|im_end|><|eot_id|>")), [0, END_OF_TURN]);
+    assert_eq!(ends(None), [0, END_OF_TURN]);
+}

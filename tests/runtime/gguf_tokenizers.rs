@@ -588,6 +588,28 @@ fn a_plain_prompt_begins_with_it_and_others_do_not() {
 }
 
 #[test]
+fn marks_of_turns_are_tokens_whatever_their_type() {
+    let key = b"tokenizer.ggml.token_type";
+    let at = TARGET_GGUF.windows(key.len()).position(|w| w == key).unwrap() + key.len();
+    // Type and length of the list, then a number of four bytes for each token.
+    let first = at + 4 + 4 + 8;
+    let whole = ffwd::model::vocabulary_from_gguf_bytes(TARGET_GGUF).unwrap();
+    let marks: Vec<TokenId> = ["<|im_start|>", "<|im_end|>"].map(|mark| whole.token_id(mark).unwrap()).into();
+    let mut bytes = TARGET_GGUF.to_vec();
+    for id in &marks {
+        let kind = first + 4 * *id as usize;
+        assert_eq!(bytes[kind..kind + 4], 3_u32.to_le_bytes(), "a control token");
+        bytes[kind] = 1;
+    }
+    same("marks", &ffwd::model::vocabulary_from_gguf_bytes(&bytes).unwrap(), &whole, 20);
+    // Tokens that no template has keep their type.
+    let other = first + 4 * whole.token_id("<|endoftext|>").unwrap() as usize;
+    bytes[other] = 1;
+    let plain = ffwd::model::vocabulary_from_gguf_bytes(&bytes).unwrap();
+    assert!(!plain.is_special(whole.token_id("<|endoftext|>").unwrap()));
+}
+
+#[test]
 fn a_gguf_file_alone() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("model.gguf");

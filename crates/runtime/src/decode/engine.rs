@@ -177,12 +177,17 @@ impl EngineBuilder {
             }
             _ => draft,
         };
+        let chat = self.chat.map(Ok).or(chat);
+        let vocab = match &chat {
+            Some(Ok(template)) => template.with_turn_ends(vocab),
+            _ => vocab,
+        };
         let engine = Engine::from_parts(target, draft, vocab.with_markers(&self.markers)?)?;
         let engine = match self.prefix_bytes {
             Some(most) => engine.with_prefix_bytes(most),
             None => engine,
         };
-        Ok(Engine { chat: self.chat.map(Ok).or(chat), adapter, path, ..engine })
+        Ok(Engine { chat, adapter, path, ..engine })
     }
 
     /// Returns the path of a model, which is fetched if it is the name of one.

@@ -24,7 +24,7 @@ use tokenizers::{AddedToken, NormalizerWrapper, PreTokenizerWrapper, Tokenizer};
 
 use crate::error::{Error, ErrorKind, Place, Result};
 use crate::model::file_data::FileData;
-use crate::model::gguf::file::Gguf;
+use crate::model::gguf::file::{Gguf, TEMPLATE};
 use crate::model::gguf::open_gguf;
 use crate::vocab::sentencepiece::{ListNames, Piece, SPACE, merges};
 use crate::vocab::{TokenSpelling, Vocabulary};
@@ -230,7 +230,21 @@ impl Gguf<'_> {
             6.0 => Ok(TokenKind::Byte),
             _ => Err(fault(format!("entry {i} of `{TYPES}` is {n}; 1 to 6 are known"))),
         };
-        let kinds: Vec<TokenKind> = kinds.iter().enumerate().map(kind).collect::<Result<_>>()?;
+        let mut kinds: Vec<TokenKind> = kinds.iter().enumerate().map(kind).collect::<Result<_>>()?;
+        // Some converters write the marks of turns as text, so that they would be cut into pieces.
+        let templates: Vec<&str> = self.texts(TEMPLATE).map(|(_, source)| source).collect();
+        for (text, kind) in texts.iter().zip(&mut kinds) {
+            let is_mark = |text: &str| {
+                text.starts_with("<|") && text.ends_with("|>")
+                    || text.ends_with("_of_turn>") && text.starts_with('<')
+            };
+            if *kind == TokenKind::Normal && is_mark(text) && templates.iter().any(|t| t.contains(text)) {
+                tracing::warn!(
+                    "`{TYPES}` says that {text} of the chat template is text; it is read as a token"
+                );
+                *kind = TokenKind::Special;
+            }
+        }
         Ok(Tokens { texts, kinds, strips: false })
     }
 }
