@@ -32,7 +32,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
 
-use super::line::Task;
+use super::task::{Key, Task};
 use crate::error::{Error, ErrorKind, Place, Result};
 use crate::extract::Members;
 
@@ -43,26 +43,6 @@ pub(super) const PARTIAL: &str = ".partial";
 
 /// Maximum length of a line in bytes.
 const MAX_LINE: u64 = 256 << 20;
-
-/// What a record was made of: by which run, and a digest of the text.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) struct Key {
-    /// See [`MadeBy::run`](super::made_by::MadeBy::run).
-    pub run: u64,
-    pub text: u128,
-}
-
-impl Key {
-    /// Returns the digits in a line.
-    pub fn hex(self) -> String {
-        format!("{:016x}-{:032x}", self.run, self.text)
-    }
-
-    fn parse(text: &str) -> Option<Key> {
-        let (run, text) = text.split_once('-')?;
-        Some(Key { run: u64::from_str_radix(run, 16).ok()?, text: u128::from_str_radix(text, 16).ok()? })
-    }
-}
 
 /// A line of an earlier run.
 struct OldLine {

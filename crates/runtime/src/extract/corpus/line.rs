@@ -1,29 +1,35 @@
-//! A line of the output: a JSON object about one text.
-
-use std::path::PathBuf;
+//! What became of a text, and the line about it: a JSON object.
 
 use serde::Serialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use super::grounding::Grounding;
-use super::journal::Key;
-use super::json;
-use super::run::Outcome;
-use crate::error::{Error, Place, Result};
+use super::report::Shown;
+use super::task::{Key, Task, json};
+use crate::decode::{Output, Stats};
+use crate::error::{Error, Result};
 use crate::extract::{Chunk, MergedRecord};
 
-/// A text of a run.
-#[derive(Debug, Clone)]
-pub struct Task {
-    /// Number of the text in this run.
-    pub number: usize,
-    /// See [`Document`](super::Document).
-    pub source: PathBuf,
-    /// See [`Document`](super::Document).
-    pub id: Option<Value>,
-    /// Only with a journal.
-    pub(super) key: Option<Key>,
+/// The output of the model for one text.
+pub struct Outcome {
+    /// The record, or the part of it that was generated.
+    pub text: String,
+    /// The records of all parts, if the text was cut into parts.
+    pub records: Option<Vec<(MergedRecord, Grounding)>>,
+    /// Name of the reason why the generation ended.
+    pub finish: &'static str,
+    /// Statistics, summed over all parts.
+    pub stats: Stats,
+    /// Further members of its line.
+    pub grounding: Grounding,
+    /// The error of an incomplete record.
+    pub incomplete: Option<Error>,
+    /// Messages about its text.
+    pub notes: Vec<&'static str>,
+    /// The output itself, if the text was not cut.
+    pub output: Option<Output>,
+    pub(super) shown: Option<Shown>,
 }
 
 /// The members of a line, in their order.
@@ -72,16 +78,6 @@ impl PartRecord<'_> {
 }
 
 impl Task {
-    /// Returns the name of the text.
-    pub fn name(&self) -> String {
-        self.source.display().to_string()
-    }
-
-    /// Returns an error with the place of the text, if it comes from a file.
-    pub(super) fn placed(&self, error: Error) -> Error {
-        if self.source.as_os_str().is_empty() { error } else { error.at(Place::File(self.source.clone())) }
-    }
-
     /// Returns the line for a text with an output.
     pub(super) fn line(&self, outcome: &Outcome) -> Result<String> {
         let records = outcome.records.as_ref().map(|records| records.iter().map(PartRecord::of).collect());

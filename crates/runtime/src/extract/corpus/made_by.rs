@@ -25,7 +25,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::journal::{replace, with_suffix};
-use super::json;
+use super::task::json;
 use crate::decode::Engine;
 use crate::error::{Error, ErrorKind, Place, Result};
 use crate::extract::Extractor;

@@ -6,9 +6,9 @@
 //!
 //! | file | subject |
 //! | --- | --- |
-//! | `texts`, `separated`, `parquet_texts`, `encoding` | where texts come from |
+//! | `document`, `texts`, `separated`, `parquet_texts`, `encoding` | where texts come from |
 //! | `run`, `parts` | the texts in work |
-//! | `line`, `grounding` | what is written about a text |
+//! | `task`, `line`, `grounding` | a text, and what is written about it |
 //! | `journal`, `made_by` | the lines, and what made them |
 //! | `table`, `parquet_table`, `report` | what is made of the lines |
 //!
@@ -22,6 +22,7 @@
 //! Outputs as consumers of an iterator of records were rejected: whether a text is done must be known
 //! before its request is made.
 
+mod document;
 mod encoding;
 mod grounding;
 mod journal;
@@ -36,49 +37,14 @@ mod report;
 mod run;
 mod separated;
 mod table;
+mod task;
 mod texts;
 
-use std::io::Read;
-use std::path::Path;
-
-use serde::Serialize;
-
-use crate::error::{Error, ErrorKind, Place, Result};
-
+pub use document::{Document, MAX_INPUT, read_text};
 pub use encoding::Encoding;
 pub use grounding::{Grounding, GroundingOptions};
-pub use line::Task;
-pub use run::{CorpusOptions, CorpusRun, Done, Ended, Outcome, SetRequest, Start, is_output};
+pub use line::Outcome;
+pub use run::{CorpusOptions, CorpusRun, Done, Ended, SetRequest, Start, is_output};
 pub use table::TableFormat;
-pub use texts::{Document, DocumentReader, MAX_INPUT, TextOptions};
-
-/// Reads a text, of which a byte order mark is dropped; `-` is standard input.
-///
-/// # Errors
-/// `Io` if the file cannot be read or is not in UTF-8 or UTF-16, `TooComplex` if it is larger than
-/// [`MAX_INPUT`].
-pub fn read_text(path: &Path) -> Result<String> {
-    ffwd_engine::text::decode(read_bytes(path)?).map_err(|e| e.at(Place::File(path.into())))
-}
-
-/// Reads a file, or standard input for `-`.
-fn read_bytes(path: &Path) -> Result<Vec<u8>> {
-    let fail = |e: &std::io::Error| Error::io(path, e);
-    let mut bytes = Vec::new();
-    if path == Path::new("-") {
-        std::io::stdin().lock().take(MAX_INPUT + 1).read_to_end(&mut bytes).map_err(|e| fail(&e))?;
-    } else {
-        let file = std::fs::File::open(path).map_err(|e| fail(&e))?;
-        file.take(MAX_INPUT + 1).read_to_end(&mut bytes).map_err(|e| fail(&e))?;
-    }
-    if bytes.len() as u64 > MAX_INPUT {
-        let message = format!("the input is larger than {} MiB", MAX_INPUT >> 20);
-        return Err(Error::new(ErrorKind::TooComplex, message).at(Place::File(path.into())));
-    }
-    Ok(bytes)
-}
-
-fn json(line: &impl Serialize) -> Result<String> {
-    serde_json::to_string(line)
-        .map_err(|e| Error::new(ErrorKind::Io, format!("a record cannot be written as JSON: {e}")))
-}
+pub use task::Task;
+pub use texts::{DocumentReader, TextOptions};

@@ -32,7 +32,7 @@ use serde_json::Value;
 
 use ffwd_engine::text::decode;
 
-use super::texts::{Document, MAX_INPUT, place};
+use super::document::{Document, MAX_INPUT, place};
 use crate::error::{Error, ErrorKind, Place, Result};
 
 /// Number of rows that are read at a time.

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::grounding::Grounding;
-use super::line::Task;
-use super::run::{CorpusRun, Outcome};
+use super::line::Outcome;
+use super::task::Task;
 use crate::decode::Stats;
 use crate::error::{Error, Result};
 use crate::extract::{Chunk, ChunkOptions, Extractor, MergedRecord, merge_records};
@@ -67,11 +67,16 @@ pub(super) struct DonePart {
     pub outcome: Result<Outcome>,
 }
 
-/// Joins the outcomes of all parts of a text.
+/// Joins the outcomes of all parts of a text. `fits` checks a record about a text against the schema.
 ///
 /// # Errors
 /// If the only part failed, or a record is not JSON.
-pub(super) fn join(run: &CorpusRun, task: &Task, mut outcomes: Vec<DonePart>) -> Result<Outcome> {
+pub(super) fn join(
+    task: &Task,
+    mut outcomes: Vec<DonePart>,
+    merge_keys: &[String],
+    fits: &dyn Fn(&str, &str) -> Result<()>,
+) -> Result<Outcome> {
     if outcomes.len() == 1
         && let Some(DonePart { outcome: Err(error), .. }) = outcomes.pop_if(|part| part.outcome.is_err())
     {
@@ -107,9 +112,9 @@ pub(super) fn join(run: &CorpusRun, task: &Task, mut outcomes: Vec<DonePart>) ->
             incomplete = Some(error.hint_text().map_or(placed.clone(), |hint| placed.hint(hint)));
         }
     }
-    let merged = merge_records(records, &run.options().merge_keys)?;
+    let merged = merge_records(records, merge_keys)?;
     for (i, record) in merged.iter().enumerate().filter(|(_, record)| record.chunks.len() > 1) {
-        if let Err(error) = check(run, &texts, record, &whole[record.record].0)
+        if let Err(error) = check(fits, &texts, record, &whole[record.record].0)
             && incomplete.is_none()
         {
             let message = format!("record {}, which was merged: {}", i + 1, error.message());
@@ -134,15 +139,20 @@ pub(super) fn join(run: &CorpusRun, task: &Task, mut outcomes: Vec<DonePart>) ->
 }
 
 /// Checks a record of several parts against the schema. `first` is the record in which it began.
-fn check(run: &CorpusRun, texts: &str, merged: &MergedRecord, first: &str) -> Result<()> {
-    let Some(item) = merged.item else { return run.check(texts, &merged.json) };
+fn check(
+    fits: &dyn Fn(&str, &str) -> Result<()>,
+    texts: &str,
+    merged: &MergedRecord,
+    first: &str,
+) -> Result<()> {
+    let Some(item) = merged.item else { return fits(texts, &merged.json) };
     // Beside the other items of its list.
     let items = merge_records(vec![(first.to_owned(), merged.chunks[0].clone())], &[])?;
     let items: Vec<&str> = items
         .iter()
         .map(|other| if other.item == Some(item) { &*merged.json } else { &*other.json })
         .collect();
-    run.check(texts, &format!("[{}]", items.join(",")))
+    fits(texts, &format!("[{}]", items.join(",")))
 }
 
 /// Adds the grounding of the first of the records that were merged; `whole` has them all.

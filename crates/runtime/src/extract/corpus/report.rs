@@ -245,7 +245,7 @@ pub(super) fn open_report(path: &Path, run: u64, resume: Option<Resume>) -> Resu
 impl ReportLine<'_> {
     /// Returns the line. No tag of the page may begin within the data.
     pub fn text(&self) -> Result<String> {
-        Ok(super::json(self)?.replace('<', "\\u003c"))
+        Ok(super::task::json(self)?.replace('<', "\\u003c"))
     }
 }
 
@@ -256,8 +256,8 @@ fn page() -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::journal::{Key, Unclaimed};
-    use super::super::line::Task;
+    use super::super::journal::Unclaimed;
+    use super::super::task::{Key, Task};
     use super::*;
 
     #[test]

@@ -16,17 +16,18 @@ use std::time::Duration;
 
 use sha2::{Digest, Sha256};
 
-use super::grounding::{Grounding, GroundingOptions};
-use super::journal::{FAILURES, Journal, Key, PARTIAL, Resume, Unclaimed, output_exists, with_suffix};
-use super::line::Task;
+use super::document::Document;
+use super::grounding::GroundingOptions;
+use super::journal::{FAILURES, Journal, PARTIAL, Resume, Unclaimed, output_exists, with_suffix};
+use super::line::Outcome;
 use super::made_by::{MadeBy, RUNS, Runs};
 use super::parts::{DonePart, TextPart, join, parts};
 use super::report::{ReportLine, Shown, open_report};
 use super::table::TableFormat;
-use super::texts::Document;
-use crate::decode::{Engine, Handle, Output, Request, Scheduler, SchedulerOptions, Stats};
+use super::task::{Key, Task};
+use crate::decode::{Engine, Handle, Output, Request, Scheduler, SchedulerOptions};
 use crate::error::{Error, ErrorKind, Place, Result};
-use crate::extract::{Extractor, MergedRecord, incomplete};
+use crate::extract::{ChunkOptions, Extractor, incomplete};
 
 /// Sets further options of a request. A request about a text may be made twice.
 pub type SetRequest = Box<dyn Fn(Request) -> Result<Request> + Send>;
@@ -40,7 +41,7 @@ pub struct CorpusOptions {
     /// The number of texts that run together, and other limits of the scheduler.
     pub scheduler: SchedulerOptions,
     /// Cuts texts into parts of a bounded length, if set.
-    pub chunks: Option<crate::extract::ChunkOptions>,
+    pub chunks: Option<ChunkOptions>,
     /// Merges the records of the parts of a text that agree in these; see
     /// [`merge_records`](crate::extract::merge_records).
     pub merge_keys: Vec<String>,
@@ -72,27 +73,6 @@ pub enum Start {
     Anew,
 }
 
-/// The output of the model for one text.
-pub struct Outcome {
-    /// The record, or the part of it that was generated.
-    pub text: String,
-    /// The records of all parts, if the text was cut into parts.
-    pub records: Option<Vec<(MergedRecord, Grounding)>>,
-    /// Name of the reason why the generation ended.
-    pub finish: &'static str,
-    /// Statistics, summed over all parts.
-    pub stats: Stats,
-    /// Further members of its line.
-    pub grounding: Grounding,
-    /// The error of an incomplete record.
-    pub incomplete: Option<Error>,
-    /// Messages about its text.
-    pub notes: Vec<&'static str>,
-    /// The output itself, if the text was not cut.
-    pub output: Option<Output>,
-    pub(super) shown: Option<Shown>,
-}
-
 /// A text that is done.
 pub struct Done {
     /// The text.
@@ -122,6 +102,32 @@ enum TextInWork {
 }
 
 /// A run over many texts.
+///
+#[cfg_attr(feature = "embedded", doc = "```")]
+#[cfg_attr(not(feature = "embedded"), doc = "```ignore")]
+/// use std::sync::Arc;
+///
+/// use ffwd::Engine;
+/// use ffwd::extract::Extractor;
+/// use ffwd::extract::corpus::{CorpusOptions, CorpusRun, Document};
+///
+/// # fn main() -> ffwd::Result<()> {
+/// let engine = Arc::new(Engine::embedded()?);
+/// let schema = r#"{"properties": {"total": {"type": "number"}}, "required": ["total"]}"#;
+/// let extractor = Extractor::new(&engine, schema)?;
+/// let limit = Box::new(|request: ffwd::Request| Ok(request.max_tokens(64)));
+/// let mut run = CorpusRun::new(engine, extractor, CorpusOptions::default(), limit)?;
+/// for (source, text) in [("a.txt", "Total: 12.50 EUR"), ("b.txt", "To pay: 7 EUR")] {
+///     run.push(Document { source: source.into(), id: None, text: Ok(text.into()) });
+/// }
+/// while let Some(done) = run.pop()? {
+///     // {"source":"a.txt","record":{"total":12.50},"finish":"stop"}
+///     assert!(done.line()?.is_some_and(|line| line.contains("\"total\"")));
+/// }
+/// run.end(true)?;
+/// # Ok(())
+/// # }
+/// ```
 pub struct CorpusRun {
     engine: Arc<Engine>,
     extractor: Extractor,
@@ -192,10 +198,6 @@ impl CorpusRun {
             ahead,
             done: Vec::new(),
         })
-    }
-
-    pub(super) fn options(&self) -> &CorpusOptions {
-        &self.options
     }
 
     /// Sets further options of each request that is made from now on.
@@ -341,11 +343,6 @@ impl CorpusRun {
         }))
     }
 
-    /// Checks a record that was merged against the schema.
-    pub(super) fn check(&self, text: &str, record: &str) -> Result<()> {
-        self.extractor.check(&self.engine, text, record)
-    }
-
     /// Takes the outcome of a text, or of a part of one; the parts of a text come in their order.
     fn take_part(&mut self, part: TextPart, outcome: Result<Outcome>) -> Result<Option<Done>> {
         self.show(&part, &outcome)?;
@@ -357,7 +354,8 @@ impl CorpusRun {
         }
         let done = std::mem::take(&mut self.done);
         let count = done.len();
-        let outcome = join(self, &task, done);
+        let fits = |text: &str, record: &str| self.extractor.check(&self.engine, text, record);
+        let outcome = join(&task, done, &self.options.merge_keys, &fits);
         self.take(&task, count, outcome).map(Some)
     }
 
@@ -526,8 +524,8 @@ fn journal_of(output: &Path) -> PathBuf {
 /// Returns true if a file is the output or one of the files beside it.
 pub fn is_output(file: &Path, output: &Path) -> bool {
     let lines = journal_of(output);
-    let partial = [output, &lines].map(|path| with_suffix(path, PARTIAL));
     let own = [output.to_owned(), with_suffix(&lines, FAILURES), with_suffix(output, RUNS), lines];
+    let partial = own.clone().map(|path| with_suffix(&path, PARTIAL));
     own.into_iter().chain(partial).any(|own| match (file.canonicalize(), own.canonicalize()) {
         (Ok(a), Ok(b)) => a == b,
         _ => false,

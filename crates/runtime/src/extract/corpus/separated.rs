@@ -15,7 +15,7 @@ use std::rc::Rc;
 
 use serde_json::Value;
 
-use super::texts::{Document, place};
+use super::document::{Document, place};
 use crate::error::{Error, ErrorKind, Place, Result};
 
 const DELIMITERS: [u8; 4] = [b',', b';', b'\t', b'|'];
@@ -46,7 +46,7 @@ impl SeparatedTexts {
         (text, id): (&str, Option<&str>),
         lenient: bool,
     ) -> Result<Self> {
-        let mut from = BufReader::with_capacity(super::texts::BUFFER, from);
+        let mut from = BufReader::with_capacity(super::document::BUFFER, from);
         let begin = from.fill_buf().map_err(|e| Error::io(path, &e))?;
         let has_columns = |delimiter: &u8| {
             let mut reader = csv::ReaderBuilder::new().delimiter(*delimiter).from_reader(begin);

@@ -7,7 +7,7 @@
 //!
 //! # Alternatives considered
 //!
-//! Reading everything first was rejected: a pile of documents may be larger than memory.
+//! Reading everything first was rejected: all texts may be larger than memory.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
@@ -17,15 +17,10 @@ use serde_json::Value;
 
 use ffwd_engine::text::decode;
 
+use super::document::{BUFFER, Document, MAX_INPUT, place, read_bytes, read_text};
 use super::encoding::{Decoded, Encoding};
 use super::separated::SeparatedTexts;
-use super::{read_bytes, read_text};
 use crate::error::{Error, ErrorKind, Place, Result};
-
-/// Maximum length of a text in bytes.
-pub const MAX_INPUT: u64 = 64 << 20;
-/// Bytes of a file of which the encoding and the delimiter are found.
-pub(super) const BUFFER: usize = 64 << 10;
 
 /// Which texts are read, and how.
 #[derive(Debug, Clone, Default)]
@@ -43,17 +38,6 @@ pub struct TextOptions {
     pub encoding: Option<Encoding>,
     /// Rows with faults are taken as they are, and counted.
     pub lenient: bool,
-}
-
-/// A text with its origin.
-#[derive(Debug)]
-pub struct Document {
-    /// The file, and the line or row in it; empty for a text that comes from no file.
-    pub source: PathBuf,
-    /// What identifies the text for whoever wrote it.
-    pub id: Option<Value>,
-    /// The text, or why it cannot be read.
-    pub text: Result<String>,
 }
 
 /// Reads one text after the other.
@@ -105,13 +89,13 @@ impl TextOptions {
         for path in &self.files {
             let before = files.len();
             if path.is_dir() {
-                walk(path, &included, &mut files)?;
+                walk(path, &included, &mut files);
             } else if path.exists() || path == Path::new("-") || !is_pattern(path) {
                 files.push(path.clone());
                 continue;
             } else {
                 let pattern = glob(&path.to_string_lossy())?.compile_matcher();
-                walk(&fixed_part(path), &|p: &Path| pattern.is_match(p), &mut files)?;
+                walk(&fixed_part(path), &|p: &Path| pattern.is_match(p), &mut files);
             }
             if files.len() == before {
                 let error = Error::new(ErrorKind::InvalidOption, "no file is there, or none matches");
@@ -135,7 +119,7 @@ impl TextOptions {
 }
 
 /// Adds the files below a folder that are not hidden and that `wanted` accepts, by name.
-fn walk(folder: &Path, wanted: &dyn Fn(&Path) -> bool, files: &mut Vec<PathBuf>) -> Result<()> {
+fn walk(folder: &Path, wanted: &dyn Fn(&Path) -> bool, files: &mut Vec<PathBuf>) {
     let hidden = |entry: &walkdir::DirEntry| {
         entry.depth() > 0 && entry.file_name().as_encoded_bytes().starts_with(b".")
     };
@@ -155,7 +139,6 @@ fn walk(folder: &Path, wanted: &dyn Fn(&Path) -> bool, files: &mut Vec<PathBuf>)
             files.push(path.to_owned());
         }
     }
-    Ok(())
 }
 
 fn glob(pattern: &str) -> Result<globset::Glob> {
@@ -317,13 +300,6 @@ fn parquet_rows(_: &Path, _: &str) -> Option<usize> {
 /// Returns true if a file is Parquet by its name.
 pub(super) fn is_parquet(path: &Path) -> bool {
     path.extension().is_some_and(|e| e.eq_ignore_ascii_case("parquet"))
-}
-
-/// Returns a line or row of a file, as compilers write it.
-pub(super) fn place(path: &Path, line: usize) -> PathBuf {
-    let mut place = path.as_os_str().to_owned();
-    place.push(format!(":{line}"));
-    PathBuf::from(place)
 }
 
 /// Returns the identifier and the text of a line.
