@@ -462,9 +462,9 @@ fn the_embedded_models_chat_in_chatml() {
 #[test]
 fn the_end_of_a_turn_in_the_template_ends_a_generation() {
     let dir = tempfile::tempdir().unwrap();
-    for file in ["config.json", "model-q8_0.gguf", "tokenizer.json", "tokenizer_config.json"] {
+    for file in ["generation_config.json", "model-q8_0.gguf", "tokenizer.json", "tokenizer_config.json"] {
         let mut bytes = std::fs::read(format!("crates/runtime/assets/extract-5m/{file}")).unwrap();
-        if file == "config.json" {
+        if file == "generation_config.json" {
             let mut config: Value = serde_json::from_slice(&bytes).unwrap();
             config["eos_token_id"] = 0.into();
             bytes = config.to_string().into_bytes();
