@@ -113,8 +113,8 @@ class RunOptions(TypedDict, total=False):
         errors: `"raise"`: the failure of a text is raised in its place, and the next call continues
             with the next text. `"return"`: the exception is the item.
         output: A file that gets each record as soon as it is complete, as `ffwd extract --output`
-            writes it: JSON Lines, or a table if it ends in `.csv`, `.tsv` or `.parquet`. Failures are
-            in a file beside it.
+            writes it: JSON Lines, or a table if it ends in `.csv` or `.tsv`. Failures are in a file
+            beside it.
         resume: Records that the output has of the same texts are not made again. An output that
             another schema, model or option made is an error; `"keep"` keeps such records (False).
         restart: Begin the output anew, if it exists (False).

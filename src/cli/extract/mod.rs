@@ -4,6 +4,10 @@
 //! each text has its own. A failure of one text does not stop the others.
 
 mod options;
+#[cfg(feature = "parquet")]
+mod parquet_table;
+#[cfg(feature = "parquet")]
+mod parquet_texts;
 mod progress;
 
 use std::path::PathBuf;
@@ -326,6 +330,10 @@ pub(super) fn run(args: &Args, matches: &clap::ArgMatches) -> Result<ExitCode> {
         start: if args.restart { Start::Anew } else { args.resume.unwrap_or_default() },
         keep_stale: args.keep_stale,
         report: args.html.clone(),
+        #[cfg(feature = "parquet")]
+        parquet: Some(parquet_table::write_parquet),
+        #[cfg(not(feature = "parquet"))]
+        parquet: None,
         made_by: record_options(matches),
     };
     let run = CorpusRun::new(engine.clone(), extractor.clone(), options, set_request(args, &extractor))?;

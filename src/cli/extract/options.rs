@@ -49,6 +49,10 @@ impl DocumentArgs {
             id_field: self.id_field.clone(),
             encoding: self.encoding,
             lenient: self.lenient,
+            #[cfg(feature = "parquet")]
+            parquet: Some(super::parquet_texts::open),
+            #[cfg(not(feature = "parquet"))]
+            parquet: None,
         }
     }
 }

@@ -25,7 +25,7 @@ pub struct Document {
 }
 
 /// Returns a line or row of a file, as compilers write it.
-pub(super) fn place(path: &Path, line: usize) -> PathBuf {
+pub fn place(path: &Path, line: usize) -> PathBuf {
     let mut place = path.as_os_str().to_owned();
     place.push(format!(":{line}"));
     PathBuf::from(place)

@@ -442,7 +442,10 @@ pub(super) fn output_exists(path: &Path) -> Error {
 }
 
 /// Writes a file beside another one, which it then replaces as a whole.
-pub(super) fn replace(path: &Path, write: impl FnOnce(&mut BufWriter<File>) -> Result<()>) -> Result<()> {
+///
+/// # Errors
+/// `Io` if it cannot be written.
+pub fn replace(path: &Path, write: impl FnOnce(&mut BufWriter<File>) -> Result<()>) -> Result<()> {
     let partial = with_suffix(path, PARTIAL);
     let fail = |e: std::io::Error| Error::io(path, &e);
     let written = File::create(&partial).map_err(fail).and_then(|file| {

@@ -6,11 +6,11 @@
 //!
 //! | file | subject |
 //! | --- | --- |
-//! | `document`, `texts`, `separated`, `parquet_texts`, `encoding` | where texts come from |
+//! | `document`, `texts`, `separated`, `encoding` | where texts come from |
 //! | `run`, `parts` | the texts in work |
 //! | `task`, `line`, `grounding` | a text, and what is written about it |
 //! | `journal`, `made_by` | the lines, and what made them |
-//! | `table`, `parquet_table`, `report` | what is made of the lines |
+//! | `table`, `report` | what is made of the lines |
 //!
 //! # Cost
 //!
@@ -20,7 +20,8 @@
 //! # Alternatives considered
 //!
 //! Outputs as consumers of an iterator of records were rejected: whether a text is done must be known
-//! before its request is made.
+//! before its request is made. Parquet was rejected as a feature of this crate: builds with and without
+//! it could not share the model runner. The program hands down what reads and writes it.
 
 mod document;
 mod encoding;
@@ -28,10 +29,6 @@ mod grounding;
 mod journal;
 mod line;
 mod made_by;
-#[cfg(feature = "parquet")]
-mod parquet_table;
-#[cfg(feature = "parquet")]
-mod parquet_texts;
 mod parts;
 mod report;
 mod run;
@@ -40,11 +37,12 @@ mod table;
 mod task;
 mod texts;
 
-pub use document::{Document, MAX_INPUT, read_text};
+pub use document::{Document, MAX_INPUT, place, read_text};
 pub use encoding::Encoding;
 pub use grounding::{Grounding, GroundingOptions};
+pub use journal::replace;
 pub use line::Outcome;
 pub use run::{CorpusOptions, CorpusRun, Done, Ended, SetRequest, Start, is_output};
-pub use table::TableFormat;
+pub use table::{Columns, Lines, TableFormat, WriteTable, text_of};
 pub use task::Task;
-pub use texts::{DocumentReader, TextOptions};
+pub use texts::{DocumentReader, OpenTable, TextOptions};

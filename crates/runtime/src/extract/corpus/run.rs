@@ -23,7 +23,7 @@ use super::line::Outcome;
 use super::made_by::{MadeBy, RUNS, Runs};
 use super::parts::{DonePart, TextPart, join, parts};
 use super::report::{ReportLine, Shown, open_report};
-use super::table::TableFormat;
+use super::table::{Lines, TableFormat, WriteTable, no_parquet};
 use super::task::{Key, Task};
 use crate::decode::{Engine, Handle, Output, Request, Scheduler, SchedulerOptions};
 use crate::error::{Error, ErrorKind, Place, Result};
@@ -55,6 +55,8 @@ pub struct CorpusOptions {
     pub keep_stale: bool,
     /// The file of the report.
     pub report: Option<PathBuf>,
+    /// Writes tables in Parquet.
+    pub parquet: Option<WriteTable>,
     /// Further options that determine the records, by name.
     pub made_by: Vec<(String, String)>,
 }
@@ -424,7 +426,9 @@ impl CorpusRun {
         };
         if let (Some(mut journal), Some(output)) = (self.journal, self.options.output.as_deref()) {
             journal.sync()?;
-            let written = TableFormat::of(output)?.map_or(Ok(()), |format| format.write(&journal, output));
+            let lines: Lines = &|take| journal.for_each(take);
+            let written = TableFormat::of(output)?;
+            let written = written.map_or(Ok(()), |format| format.write(lines, output, self.options.parquet));
             let left = journal.close(unclaimed)?;
             ended.stale = if all { left.saturating_sub(self.again) } else { 0 };
             let hint =
@@ -485,7 +489,9 @@ fn gone() -> Error {
 
 /// Opens the journal of an output for a run.
 fn open_journal(options: &CorpusOptions, output: &Path, made_by: MadeBy) -> Result<Journal> {
-    TableFormat::of(output)?;
+    if TableFormat::of(output)? == Some(TableFormat::Parquet) && options.parquet.is_none() {
+        return Err(no_parquet().at(Place::File(output.into())));
+    }
     let path = journal_of(output);
     let resume = options.start.resume();
     // A table that no run has written is not replaced.

@@ -15,9 +15,15 @@ use std::path::Path;
 
 use serde_json::value::RawValue;
 
-use super::journal::{Journal, replace};
+use super::journal::replace;
 use crate::error::{Error, ErrorKind, Place, Result};
 use crate::extract::Members;
+
+/// Passes on the lines of a table, each time that it is called.
+pub type Lines<'a> = &'a dyn Fn(&mut dyn FnMut(&str) -> Result<()>) -> Result<()>;
+
+/// Writes a table of lines to a file.
+pub type WriteTable = fn(Lines, &Path) -> Result<()>;
 
 /// The endings of names of outputs.
 const ENDINGS: &str = ".jsonl, .ndjson, .csv, .tsv and .parquet";
@@ -27,7 +33,7 @@ const ENDINGS: &str = ".jsonl, .ndjson, .csv, .tsv and .parquet";
 pub enum TableFormat {
     /// CSV, or TSV, by the delimiter.
     Separated(u8),
-    /// Parquet, in builds with the feature `parquet`.
+    /// Parquet, for programs that hand down what writes it.
     Parquet,
 }
 
@@ -35,7 +41,7 @@ impl TableFormat {
     /// Returns the format of an output by its name; `None` for JSON Lines, also without an ending.
     ///
     /// # Errors
-    /// If the ending is another one, or no table in this build.
+    /// If the ending is another one.
     pub fn of(output: &Path) -> Result<Option<TableFormat>> {
         let ending = output.extension().unwrap_or_default().to_string_lossy().to_lowercase();
         let fail = |error: Error| Err(error.at(Place::File(output.into())));
@@ -43,8 +49,7 @@ impl TableFormat {
             "" | "jsonl" | "ndjson" => Ok(None),
             "csv" => Ok(Some(TableFormat::Separated(b','))),
             "tsv" => Ok(Some(TableFormat::Separated(b'\t'))),
-            "parquet" if cfg!(feature = "parquet") => Ok(Some(TableFormat::Parquet)),
-            "parquet" => fail(no_parquet()),
+            "parquet" => Ok(Some(TableFormat::Parquet)),
             _ => fail(
                 Error::new(ErrorKind::InvalidOption, format!("no format of outputs ends in .{ending}"))
                     .hint(format!("the endings are {ENDINGS}; without one the output is JSON Lines")),
@@ -52,14 +57,11 @@ impl TableFormat {
         }
     }
 
-    /// Writes the table of a journal.
-    pub(super) fn write(self, journal: &Journal, to: &Path) -> Result<()> {
+    /// Writes the table of lines.
+    pub(super) fn write(self, lines: Lines, to: &Path, parquet: Option<WriteTable>) -> Result<()> {
         match self {
-            TableFormat::Separated(delimiter) => write_csv(journal, to, delimiter),
-            #[cfg(feature = "parquet")]
-            TableFormat::Parquet => super::parquet_table::write_parquet(journal, to),
-            #[cfg(not(feature = "parquet"))]
-            TableFormat::Parquet => Err(no_parquet()),
+            TableFormat::Separated(delimiter) => write_csv(lines, to, delimiter),
+            TableFormat::Parquet => parquet.ok_or_else(no_parquet)?(lines, to),
         }
     }
 }
@@ -74,22 +76,27 @@ pub(super) fn no_parquet() -> Error {
 const MAX_COLUMNS: usize = 4096;
 
 /// The cells of a row with the names of their columns, as JSON.
-pub(super) type Row = Vec<(String, Box<RawValue>)>;
+type Row = Vec<(String, Box<RawValue>)>;
 
 /// The columns of a table, each with what its cells have in common.
-pub(super) struct Columns<T> {
+pub struct Columns<T> {
+    /// The names, in the order in which they first occur.
     pub names: Vec<String>,
+    /// What the cells have in common.
     pub kinds: Vec<T>,
     index: HashMap<String, usize>,
 }
 
 impl<T: Default> Columns<T> {
-    /// Reads all cells of a journal.
-    pub fn read(journal: &Journal, mut see: impl FnMut(&mut T, &str)) -> Result<Self> {
+    /// Reads all cells of some lines. `see` gets each cell as JSON.
+    ///
+    /// # Errors
+    /// `TooComplex` for too many columns, and the errors of the lines.
+    pub fn read(lines: Lines, mut see: impl FnMut(&mut T, &str)) -> Result<Self> {
         let mut columns = Columns { names: Vec::new(), kinds: Vec::new(), index: HashMap::new() };
         // A table without rows has a column, too.
         columns.column("_source");
-        for_each_row(journal, |row| {
+        for_each_row(lines, &mut |row| {
             for (name, cell) in &row {
                 let column = columns.column(name);
                 see(&mut columns.kinds[column], cell.get());
@@ -118,13 +125,16 @@ impl<T: Default> Columns<T> {
     }
 
     /// Passes on the cells of each row, one for each column; absent cells and null are `None`.
+    ///
+    /// # Errors
+    /// Those of the lines and of `take`.
     pub fn for_each(
         &self,
-        journal: &Journal,
+        lines: Lines,
         mut take: impl FnMut(&[Option<Box<RawValue>>]) -> Result<()>,
     ) -> Result<()> {
         let mut cells: Vec<Option<Box<RawValue>>> = Vec::new();
-        for_each_row(journal, |row| {
+        for_each_row(lines, &mut |row| {
             cells.clear();
             cells.resize_with(self.names.len(), || None);
             for (name, cell) in row {
@@ -137,15 +147,15 @@ impl<T: Default> Columns<T> {
     }
 }
 
-/// Writes the records of a journal as CSV with a delimiter. The table replaces a file as a whole.
+/// Writes the records of lines as CSV with a delimiter. The table replaces a file as a whole.
 /// Lists are JSON texts, null and absent values are empty cells.
-pub(super) fn write_csv(journal: &Journal, to: &Path, delimiter: u8) -> Result<()> {
-    let columns = Columns::<()>::read(journal, |_, _| {})?;
+fn write_csv(lines: Lines, to: &Path, delimiter: u8) -> Result<()> {
+    let columns = Columns::<()>::read(lines, |_, _| {})?;
     let fail = |e: csv::Error| Error::io(to, &io_error(e));
     replace(to, |file| {
         let mut table = csv::WriterBuilder::new().delimiter(delimiter).from_writer(file);
         table.write_record(&columns.names).map_err(fail)?;
-        columns.for_each(journal, |cells| {
+        columns.for_each(lines, |cells| {
             let texts =
                 cells.iter().map(|cell| cell.as_deref().map_or(String::new(), |cell| text_of(cell.get())));
             table.write_record(texts).map_err(fail)
@@ -155,7 +165,7 @@ pub(super) fn write_csv(journal: &Journal, to: &Path, delimiter: u8) -> Result<(
 }
 
 /// Returns the text of a cell: strings without quotes, all else as JSON.
-pub(super) fn text_of(cell: &str) -> String {
+pub fn text_of(cell: &str) -> String {
     match cell.starts_with('"') {
         true => serde_json::from_str(cell).unwrap_or_else(|_| cell.to_owned()),
         false => cell.to_owned(),
@@ -169,11 +179,11 @@ fn io_error(error: csv::Error) -> std::io::Error {
     }
 }
 
-fn for_each_row(journal: &Journal, mut take: impl FnMut(Row) -> Result<()>) -> Result<()> {
-    journal.for_each(|line| {
+fn for_each_row(lines: Lines, take: &mut dyn FnMut(Row) -> Result<()>) -> Result<()> {
+    lines(&mut |line| {
         let rows = rows_of(line)
             .map_err(|e| Error::new(ErrorKind::InvalidJson, format!("a line of an earlier run: {e}")))?;
-        rows.into_iter().try_for_each(&mut take)
+        rows.into_iter().try_for_each(&mut *take)
     })
 }
 
@@ -230,27 +240,16 @@ fn escaped(name: &str) -> String {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+mod tests {
     use ffwd_testkit::random::Random;
 
     use super::*;
-
-    /// Returns a journal with these lines.
-    pub fn journal(folder: &Path, lines: &[String]) -> Journal {
-        let path = folder.join("j");
-        drop(std::fs::remove_file(&path));
-        let mut journal = Journal::open(&path, "", 1, None).unwrap();
-        lines.iter().enumerate().for_each(|(i, line)| journal.append(i, 0, line).unwrap());
-        journal.sync().unwrap();
-        journal
-    }
 
     /// Returns the cells of the table, with the header.
     fn table(lines: &[&str], delimiter: u8) -> Vec<Vec<String>> {
         let dir = tempfile::tempdir().unwrap();
         let to = dir.path().join("t.csv");
-        let lines: Vec<String> = lines.iter().map(|line| (*line).to_owned()).collect();
-        write_csv(&journal(dir.path(), &lines), &to, delimiter).unwrap();
+        write_csv(&|take| lines.iter().try_for_each(|line| take(line)), &to, delimiter).unwrap();
         let mut reader =
             csv::ReaderBuilder::new().has_headers(false).delimiter(delimiter).from_path(&to).unwrap();
         reader.records().map(|r| r.unwrap().iter().map(str::to_owned).collect()).collect()

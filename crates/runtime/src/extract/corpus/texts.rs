@@ -20,7 +20,12 @@ use ffwd_engine::text::decode;
 use super::document::{BUFFER, Document, MAX_INPUT, place, read_bytes, read_text};
 use super::encoding::{Decoded, Encoding};
 use super::separated::SeparatedTexts;
+use super::table::no_parquet;
 use crate::error::{Error, ErrorKind, Place, Result};
+
+/// Opens a table with a column of texts, and a column of identifiers if one is named: the number of its
+/// rows, and the texts.
+pub type OpenTable = fn(&Path, &str, Option<&str>) -> Result<(usize, Box<dyn Iterator<Item = Document>>)>;
 
 /// Which texts are read, and how.
 #[derive(Debug, Clone, Default)]
@@ -38,6 +43,8 @@ pub struct TextOptions {
     pub encoding: Option<Encoding>,
     /// Rows with faults are taken as they are, and counted.
     pub lenient: bool,
+    /// Opens files that end in `.parquet`.
+    pub parquet: Option<OpenTable>,
 }
 
 /// Reads one text after the other.
@@ -53,20 +60,15 @@ impl DocumentReader<'_> {
     /// Returns the number of texts, if it is known before they are read.
     pub fn known_len(&self) -> Option<usize> {
         let Some(text) = &self.args.text_field else { return Some(self.files.len()) };
-        self.files.as_slice().iter().map(|file| parquet_rows(file, text)).sum()
+        self.files.as_slice().iter().map(|file| parquet_rows(file, text, self.args.parquet)).sum()
     }
 }
 
 /// An open file with many texts.
 enum Rows {
-    Lines {
-        path: PathBuf,
-        from: Box<dyn BufRead>,
-        line: usize,
-    },
+    Lines { path: PathBuf, from: Box<dyn BufRead>, line: usize },
     Table(Box<SeparatedTexts>),
-    #[cfg(feature = "parquet")]
-    Parquet(Box<super::parquet_texts::ParquetTexts>),
+    Parquet(Box<dyn Iterator<Item = Document>>),
 }
 
 impl TextOptions {
@@ -235,24 +237,18 @@ impl Rows {
     }
 
     /// Opens a column of a Parquet file.
-    #[cfg(feature = "parquet")]
     fn open_parquet(path: &Path, args: &TextOptions) -> Result<Rows> {
+        let in_file = |e: Error| e.at(Place::File(path.into()));
+        let open = args.parquet.ok_or_else(|| in_file(no_parquet()))?;
         let Some(text) = &args.text_field else {
             let error = Error::new(ErrorKind::InvalidOption, "a Parquet file has its texts in a column");
-            return Err(error.at(Place::File(path.into())).hint("name the column with --text-field"));
+            return Err(in_file(error).hint("name the column with --text-field"));
         };
-        let texts = super::parquet_texts::ParquetTexts::open(path, text, args.id_field.as_deref())?;
-        Ok(Rows::Parquet(Box::new(texts)))
-    }
-
-    #[cfg(not(feature = "parquet"))]
-    fn open_parquet(path: &Path, _: &TextOptions) -> Result<Rows> {
-        Err(super::table::no_parquet().at(Place::File(path.into())))
+        Ok(Rows::Parquet(open(path, text, args.id_field.as_deref())?.1))
     }
 
     fn next(&mut self, args: &TextOptions) -> Option<Document> {
         match self {
-            #[cfg(feature = "parquet")]
             Rows::Parquet(texts) => texts.next(),
             Rows::Lines { path, from, line } => loop {
                 *line += 1;
@@ -286,15 +282,8 @@ fn unreadable_folder(path: &Path) -> Option<Error> {
 }
 
 /// Returns the number of rows of a Parquet file. A file that cannot be read is one failure.
-#[cfg(feature = "parquet")]
-fn parquet_rows(file: &Path, text: &str) -> Option<usize> {
-    let texts = is_parquet(file).then(|| super::parquet_texts::ParquetTexts::open(file, text, None))?;
-    Some(texts.map_or(1, |texts| texts.rows()))
-}
-
-#[cfg(not(feature = "parquet"))]
-fn parquet_rows(_: &Path, _: &str) -> Option<usize> {
-    None
+fn parquet_rows(file: &Path, text: &str, open: Option<OpenTable>) -> Option<usize> {
+    Some(is_parquet(file).then(|| open.map(|open| open(file, text, None)))??.map_or(1, |table| table.0))
 }
 
 /// Returns true if a file is Parquet by its name.

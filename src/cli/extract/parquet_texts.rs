@@ -32,8 +32,8 @@ use serde_json::Value;
 
 use ffwd_engine::text::decode;
 
-use super::document::{Document, MAX_INPUT, place};
 use crate::error::{Error, ErrorKind, Place, Result};
+use crate::extract::corpus::{Document, MAX_INPUT, place};
 
 /// Number of rows that are read at a time.
 const ROWS: usize = 32;
@@ -51,6 +51,16 @@ pub(super) struct ParquetTexts {
     rows: VecDeque<(Option<Value>, Result<String>)>,
     /// Number of rows that were returned.
     row: usize,
+}
+
+/// Opens a file; see [`OpenTable`](crate::extract::corpus::OpenTable).
+pub(super) fn open(
+    path: &Path,
+    text: &str,
+    id: Option<&str>,
+) -> Result<(usize, Box<dyn Iterator<Item = Document>>)> {
+    let texts = ParquetTexts::open(path, text, id)?;
+    Ok((texts.rows(), Box::new(texts)))
 }
 
 impl ParquetTexts {

@@ -1,4 +1,4 @@
-//! A table in Parquet from the journal of `ffwd extract`, with the columns of the CSV.
+//! A table in Parquet from the lines of `ffwd extract`, with the columns of the CSV.
 //!
 //! The values of a column decide its type. Integers are `INT64`, other numbers `DOUBLE`, true and
 //! false `BOOLEAN`, strings and all mixtures `STRING`, as in CSV. Lists of such values are a `LIST`
@@ -29,9 +29,8 @@ use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
 use parquet::schema::types::{Type, TypePtr};
 use serde_json::value::RawValue;
 
-use super::journal::{Journal, replace};
-use super::table::{Columns, text_of};
 use crate::error::{Error, Result};
+use crate::extract::corpus::{Columns, Lines, replace, text_of};
 
 /// Maximum number of rows in a row group.
 const GROUP_ROWS: usize = 1 << 16;
@@ -144,8 +143,8 @@ fn items(json: &str) -> Vec<&RawValue> {
 }
 
 /// Writes the records of a journal as Parquet. The table replaces a file as a whole.
-pub(super) fn write_parquet(journal: &Journal, to: &Path) -> Result<()> {
-    let columns = Columns::<Cells>::read(journal, Cells::see)?;
+pub(super) fn write_parquet(lines: Lines, to: &Path) -> Result<()> {
+    let columns = Columns::<Cells>::read(lines, Cells::see)?;
     let kinds: Vec<ColumnType> = columns.kinds.iter().map(|cells| cells.kind()).collect();
     let fail = |e: ParquetError| Error::io(to, &io_error(e));
     let fields =
@@ -156,7 +155,7 @@ pub(super) fn write_parquet(journal: &Journal, to: &Path) -> Result<()> {
     replace(to, |file| {
         let mut table = SerializedFileWriter::new(file, schema, properties).map_err(fail)?;
         let mut group = RowGroup::new(&kinds);
-        columns.for_each(journal, |cells| {
+        columns.for_each(lines, |cells| {
             group.add(cells);
             if group.rows == GROUP_ROWS || group.bytes >= GROUP_BYTES {
                 group.write(&mut table).map_err(fail)?;
@@ -329,7 +328,6 @@ mod tests {
     use parquet::record::{Field, RowAccessor};
     use serde_json::{Value, json};
 
-    use super::super::table::tests::journal;
     use super::*;
 
     fn kind(values: &[Value]) -> ColumnType {
@@ -377,6 +375,10 @@ mod tests {
         }
     }
 
+    fn write(lines: &[String], to: &Path) {
+        write_parquet(&|take| lines.iter().try_for_each(|line| take(line)), to).unwrap();
+    }
+
     #[test]
     fn records_become_rows_of_all_types() {
         let dir = tempfile::tempdir().unwrap();
@@ -387,7 +389,7 @@ mod tests {
             json!({"n": -7, "who": {}, "tags": null, "any": {}}),
         ];
         let lines = records.iter().map(|r| json!({"source": "s", "record": r, "key": "1"}).to_string());
-        write_parquet(&journal(dir.path(), &lines.collect::<Vec<_>>()), &table).unwrap();
+        write(&lines.collect::<Vec<_>>(), &table);
         let reader = SerializedFileReader::new(File::open(&table).unwrap()).unwrap();
         let rows: Vec<_> = reader.get_row_iter(None).unwrap().map(Result::unwrap).collect();
         let got: Vec<Value> = rows
@@ -402,12 +404,12 @@ mod tests {
         assert_eq!(got, want);
         assert!(rows[0].get_long(1).is_ok());
         // Without rows, and with several row groups.
-        write_parquet(&journal(dir.path(), &[]), &table).unwrap();
+        write(&[], &table);
         let reader = SerializedFileReader::new(File::open(&table).unwrap()).unwrap();
         assert_eq!(reader.metadata().file_metadata().num_rows(), 0);
         let count = GROUP_ROWS + 3;
         let lines = (0..count).map(|i| format!("{{\"source\":\"{i}\",\"record\":{{\"i\":{i}}}}}"));
-        write_parquet(&journal(dir.path(), &lines.collect::<Vec<_>>()), &table).unwrap();
+        write(&lines.collect::<Vec<_>>(), &table);
         let reader = SerializedFileReader::new(File::open(&table).unwrap()).unwrap();
         assert_eq!(reader.num_row_groups(), 2);
         let sum: i64 = reader.get_row_iter(None).unwrap().map(|row| row.unwrap().get_long(1).unwrap()).sum();
