@@ -212,11 +212,6 @@ impl CorpusRun {
         !self.waiting.is_empty() || self.in_work.len() >= self.ahead
     }
 
-    /// Returns true if all texts were taken from the run.
-    pub fn is_empty(&self) -> bool {
-        self.waiting.is_empty() && self.in_work.is_empty()
-    }
-
     /// Gives a text to the run.
     pub fn push(&mut self, document: Document) {
         let Document { source, id, text } = document;
