@@ -52,7 +52,7 @@ pub mod cli;
 #[cfg(feature = "model")]
 pub use ffwd_runtime::{
     ChatOptions, ChatTemplate, Engine, Finish, Message, Mode, Output, Prompt, Request, Scheduler,
-    SchedulerOptions, Stats, chat, decode, draft, extract, model, sample,
+    SchedulerOptions, Stats, Threads, chat, decode, default_threads, draft, extract, model, sample,
 };
 #[cfg(feature = "serve")]
 pub use ffwd_serve as serve;

@@ -107,8 +107,6 @@ class RunOptions(TypedDict, total=False):
 
     Attributes:
         batch: Number of texts that run together (16).
-        helpers: Number of threads that share the batch with the one that runs it (one less than the
-            number of cores).
         progress: Show the progress with tqdm (False).
         errors: `"raise"`: the failure of a text is raised in its place, and the next call continues
             with the next text. `"return"`: the exception is the item.
@@ -122,7 +120,6 @@ class RunOptions(TypedDict, total=False):
     """
 
     batch: int
-    helpers: int | None
     progress: bool
     errors: Literal["raise", "return"]
     output: str | PathLike[str] | None

@@ -45,9 +45,9 @@ class Engine:
             package for the bases of `"small"` and `"medium"`. Engines of one file share its weights.
         draft: A smaller model with the same tokenizer. None is the embedded draft model with the
             embedded model, otherwise no draft model. False is none.
-        threads: Number of threads of a forward, shared by all engines of the process; the first
-            engine sets it. None is the number that is set, or that of the environment variable
-            `CANDLE_NUM_THREADS`, or 1. Use at most the number of free cores.
+        threads: Number of threads that run forwards and batches. They belong to this engine. None:
+            all engines without a number share one for each physical core that the process may use,
+            or as many as the environment variable `CANDLE_NUM_THREADS` says.
         precision: Format of the weights in memory: `"stored"` (that of the file), `"f32"`,
             `"q8_0"` or `"q4_k"`.
         kv: Format of keys and values: `"f32"` or `"f16"`.
@@ -59,7 +59,7 @@ class Engine:
     Raises:
         ImportError: The package `ffwd-llm-runtime` is not installed, or has another version.
         ffwd.Error: A file is missing, is no model, or draft and model have different tokenizers.
-        ValueError: An option is out of range, or `threads` is not the number that is set.
+        ValueError: An option is out of range.
     """
 
     def __init__(
@@ -76,7 +76,6 @@ class Engine:
         markers: Sequence[str] = (),
     ) -> None:
         runtime = _runtime()
-        self._threads = _start_threads(runtime, threads)
         self._name = "embedded" if model is None else os.fspath(model)
         self._inner = runtime.Engine(
             model=model,
@@ -87,6 +86,7 @@ class Engine:
             precision=precision,
             kv=kv,
             max_context=max_context,
+            threads=threads,
             chat_template=chat_template,
             markers=list(markers),
         )
@@ -109,7 +109,7 @@ class Engine:
     @property
     def threads(self) -> int:
         """Number of threads of a forward."""
-        return self._threads
+        return self._inner.threads
 
     @property
     def context_size(self) -> int:
@@ -255,7 +255,7 @@ class Engine:
             options: See `ffwd.options.ManyOptions`.
 
         Raises:
-            ValueError: `batch` is not positive, `helpers` is negative, or `errors` has another value.
+            ValueError: `batch` is not positive, or `errors` has another value.
             ImportError: `progress` is wanted, and tqdm is not installed.
             ffwd.Error: As `extractor`; or the output exists, or was made by something else.
         """
@@ -423,7 +423,6 @@ class Extractor(Generic[T]):
         many = self._inner.many(
             iter(texts),
             run.get("batch", 16),
-            run.get("helpers"),
             output,
             *self._options(details, options),
         )
@@ -480,34 +479,6 @@ def _model_folders(runtime: Any) -> list[str]:
     own = os.path.join(os.path.dirname(runtime.__file__), "adapters")
     small = importlib.util.find_spec("ffwd_small")
     return [own, *(small.submodule_search_locations or [] if small else [])]
-
-
-def _start_threads(runtime: Any, threads: int | None) -> int:
-    """Set the number of threads of this process, unless it is set. Return it.
-
-    Raises:
-        ValueError: Another number is set.
-    """
-    name = "CANDLE_NUM_THREADS"
-    if threads is not None and threads < 1:
-        raise ValueError(f"threads is {threads}; expected a number from 1 up")
-    before = os.environ.get(name)
-    if threads is not None or before is None:
-        os.environ[name] = str(threads or 1)
-    try:
-        started = runtime.start_threads()
-    finally:
-        # Child processes do not inherit it.
-        if before is None:
-            os.environ.pop(name, None)
-        else:
-            os.environ[name] = before
-    if threads is not None and threads != started:
-        raise ValueError(
-            f"threads is {threads}, but the models of this process run on {started}: the first "
-            f"engine sets the number, or the environment variable {name}"
-        )
-    return started
 
 
 def _messages(messages: Any) -> str:

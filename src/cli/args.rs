@@ -2,14 +2,15 @@
 
 use std::cell::OnceCell;
 use std::path::PathBuf;
+use std::sync::OnceLock;
 
+use clap::builder::RangedU64ValueParser;
 use clap::{Args, ValueHint};
 
 use super::labels::LabelListArgs;
 use super::output;
 use super::schema_refs::ReferenceArgs;
 use super::tools::ToolArgs;
-use crate::Warning;
 use crate::chat::ChatTemplate;
 use crate::constraint::substring::SubstringOptions;
 use crate::constraint::tools::{Reply, Tools};
@@ -23,6 +24,10 @@ use crate::model::hub::FetchOptions;
 use crate::model::{Device, KvPrecision, LoadOptions, Precision};
 use crate::sample::SamplingParams;
 use crate::vocab::TokenId;
+use crate::{Threads, Warning};
+
+/// Largest number of threads that can be asked for.
+const MOST_THREADS: u64 = 4096;
 
 /// Options that choose and load models.
 #[derive(Debug, Args)]
@@ -70,6 +75,20 @@ pub(super) struct LoadArgs {
     /// Use the chat template (Jinja) in FILE instead of the model's own
     #[arg(long, value_name = "FILE")]
     chat_template: Option<PathBuf>,
+    /// Run the models on N threads [default: one for each physical core that the program may use]
+    ///
+    /// The number does not change the output. Answers and texts that run at the same time share the
+    /// threads.
+    #[arg(
+        long,
+        value_name = "N",
+        value_delimiter = ',',
+        value_parser = RangedU64ValueParser::<usize>::new().range(1..=MOST_THREADS)
+    )]
+    threads: Vec<usize>,
+    /// The threads, made once for all models.
+    #[arg(skip)]
+    pool: OnceLock<Threads>,
     /// Use this branch, tag or commit of the model's repository
     #[cfg(feature = "hub")]
     #[arg(long, value_name = "NAME")]
@@ -87,6 +106,7 @@ impl ModelArgs {
 
     /// Loads an engine for outputs that contain these markers.
     pub(super) fn engine_with(&self, markers: Vec<String>) -> Result<Engine> {
+        self.load.check_threads()?;
         self.load.engine(self.model.as_deref(), self.adapter.as_deref(), markers)
     }
 
@@ -114,6 +134,16 @@ impl ModelArgs {
         self.load.draft_model.as_deref()
     }
 
+    /// Loads an engine for a measurement that may have several numbers of threads.
+    pub(super) fn engine_of_first_threads(&self, markers: Vec<String>) -> Result<Engine> {
+        self.load.engine(self.model.as_deref(), self.adapter.as_deref(), markers)
+    }
+
+    /// Returns the numbers of threads that were named.
+    pub(super) fn threads(&self) -> &[usize] {
+        &self.load.threads
+    }
+
     /// Returns the formats of weights, keys and values in words, with the device if one is named.
     pub(super) fn precision(&self) -> String {
         let load = &self.load;
@@ -130,6 +160,15 @@ impl ModelArgs {
 }
 
 impl LoadArgs {
+    /// Returns an error if there are several numbers of threads.
+    pub(super) fn check_threads(&self) -> Result<()> {
+        match self.threads.len() {
+            ..=1 => Ok(()),
+            _ => Err(Error::new(ErrorKind::InvalidOption, "--threads has several numbers")
+                .hint("only `ffwd bench decode` compares numbers of threads")),
+        }
+    }
+
     /// Loads a model, or the embedded one, for outputs that contain these markers.
     pub(super) fn engine(
         &self,
@@ -140,6 +179,9 @@ impl LoadArgs {
         let options =
             LoadOptions { device: self.device, kv: self.kv, ..LoadOptions::with_precision(self.precision) };
         let mut builder = Engine::builder().options(options).markers(markers);
+        if let Some(number) = self.threads.first() {
+            builder = builder.threads(self.pool.get_or_init(|| Threads::new(*number)));
+        }
         if let Some(model) = model {
             builder = builder.model(model);
         }

@@ -19,8 +19,7 @@ pub(super) const ENVIRONMENT: &[(&str, &str)] = &[
     ("FFWD_LOG", "Log filter, such as `debug` or `ffwd=trace` [default: warn]"),
     #[cfg(feature = "serve")]
     ("FFWD_API_KEY", "Key that `ffwd serve` requires from clients"),
-    ("CANDLE_NUM_THREADS", "Number of threads that run the model [default: 1]"),
-    ("RAYON_NUM_THREADS", "Number of threads of the rayon pool [default: 1]"),
+    ("CANDLE_NUM_THREADS", "Number of threads without --threads; else RAYON_NUM_THREADS"),
     #[cfg(feature = "hub")]
     ("HF_HUB_OFFLINE", "`1` uses only models in the cache, as --offline does"),
     #[cfg(feature = "hub")]

@@ -122,14 +122,6 @@ fn not_built(args: &[OsString]) -> Option<Error> {
 
 /// Runs the program.
 pub fn main() -> ExitCode {
-    // The threads of candle's pool wait for each other in a spin loop, so more threads than free
-    // cores slow down every matrix product. The user may set these variables to other values.
-    for name in ["RAYON_NUM_THREADS", "CANDLE_NUM_THREADS"] {
-        if std::env::var_os(name).is_none() {
-            // SAFETY: this is the first thing that the program does, so no other thread runs yet.
-            unsafe { std::env::set_var(name, "1") };
-        }
-    }
     let filter = EnvFilter::try_from_env("FFWD_LOG").unwrap_or_else(|_| EnvFilter::new("warn"));
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
     let args: Vec<OsString> = std::env::args_os().collect();

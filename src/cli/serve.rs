@@ -195,6 +195,8 @@ fn open(page: &str) {
 fn bind(args: &Args) -> Result<BoundServer> {
     let server = BoundServer::bind(sources(args)?, options(args)?)?;
     let address = server.address();
+    let threads = server.threads();
+    eprintln!("the model runs on {threads} thread{}", if threads == 1 { "" } else { "s" });
     eprintln!("listening on http://{address}/v1");
     if !address.ip().is_loopback() && args.access.api_key.is_none() && key().is_none() {
         eprintln!("warning: other machines can use this server without a key; --api-key requires one");
@@ -230,8 +232,11 @@ fn options(args: &Args) -> Result<ServeOptions> {
 
 /// Returns the models with their names.
 fn sources(args: &Args) -> Result<Vec<ModelSource>> {
+    args.load.check_threads()?;
+    // All models share the threads.
+    let load = Arc::new(args.load.clone());
     let source = |name: String, model: Option<String>, adapter: Option<String>| {
-        let load = Arc::new(args.load.clone());
+        let load = load.clone();
         ModelSource {
             name,
             load: Box::new(move |markers| load.engine(model.as_deref(), adapter.as_deref(), markers)),

@@ -81,15 +81,13 @@ fn a_drafted_token_is_accepted_at_most_twice() {
 
 #[test]
 fn in_a_batch_as_well() {
-    let engine = Arc::new(engine());
+    let engines = [1, 2].map(|threads| Arc::new(engine().with_threads(threads)));
     for variant in VARIANTS.iter().filter(|variant| variant.0 != DraftSource::Branch) {
         let mut counts = TokenCounts::default();
-        for helpers in [0, 1] {
-            let mut options = SchedulerOptions::with_batch(8);
-            options.helpers = helpers;
-            let scheduler = Scheduler::new(engine.clone(), options).unwrap();
+        for engine in &engines {
+            let scheduler = Scheduler::new(engine.clone(), SchedulerOptions::with_batch(8)).unwrap();
             for schema in SCHEMAS {
-                let grammar = grammar(&engine, schema);
+                let grammar = grammar(engine, schema);
                 let submit = |seed| scheduler.submit(request(schema, &grammar, variant, seed)).unwrap();
                 let handles: Vec<_> = (0..6).map(submit).collect();
                 let outputs: Vec<Output> = handles.into_iter().map(|handle| handle.wait().unwrap()).collect();

@@ -69,16 +69,15 @@ fn scheduler(engine: &Arc<Engine>, options: SchedulerOptions) -> Scheduler {
     Scheduler::new(engine.clone(), options).unwrap()
 }
 
-fn same_as_alone(engine: Engine, count: usize, seed: u64) {
-    let engine = Arc::new(engine);
+fn same_as_alone(mut engine: Engine, count: usize, seed: u64) {
     let alone: Vec<Output> = (0..count).map(|i| engine.generate(&request(i)).unwrap()).collect();
     let mut random = Random::new(seed);
-    for (batch, rows, helpers, prefix_bytes) in [(16, 256, 1, 64 << 20), (5, 24, 0, 0), (32, 90, 2, 1 << 18)]
+    for (batch, rows, threads, prefix_bytes) in [(16, 256, 2, 64 << 20), (5, 24, 1, 0), (32, 90, 3, 1 << 18)]
     {
+        let shared = Arc::new(engine.with_threads(threads));
         let mut options = options();
-        (options.batch, options.rows, options.helpers, options.prefix_bytes) =
-            (batch, rows, helpers, prefix_bytes);
-        let scheduler = scheduler(&engine, options);
+        (options.batch, options.rows, options.prefix_bytes) = (batch, rows, prefix_bytes);
+        let scheduler = scheduler(&shared, options);
         let mut order: Vec<usize> = (0..count).collect();
         (1..count).rev().for_each(|i| order.swap(i, random.below(i + 1)));
         let handles: Vec<(usize, Handle)> =
@@ -100,6 +99,8 @@ fn same_as_alone(engine: Engine, count: usize, seed: u64) {
         if prefix_bytes > 1 << 20 {
             assert!(figures.shared_tokens > 0, "{figures:?}");
         }
+        drop(scheduler);
+        engine = Arc::into_inner(shared).unwrap();
     }
 }
 

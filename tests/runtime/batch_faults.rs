@@ -419,10 +419,10 @@ fn long_prompts_and_long_outputs_do_not_starve_each_other() {
 
 #[test]
 fn many_threads_hand_in_cancel_and_drop() {
-    let engine = Arc::new(exact::engine());
+    let engine = Arc::new(exact::engine().with_threads(3));
     let alone: Vec<Output> = (0..9).map(|i| engine.generate(&sound(i)).unwrap()).collect();
     let mut options = options(5);
-    (options.queue, options.compilers, options.helpers, options.rows) = (4, 2, 2, 70);
+    (options.queue, options.compilers, options.rows) = (4, 2, 70);
     let scheduler = Scheduler::new(engine, options).unwrap();
     let (ended, cut) = (AtomicUsize::new(0), AtomicUsize::new(0));
     thread::scope(|scope| {

@@ -1,10 +1,7 @@
 //! Several threads that share the rows of a forward give the bits of one thread and one token at a
 //! time: prompts in parts, branches, neighbours, windows.
 //!
-//! candle reads the number of threads once in a process. So the test runs in a process of its own.
-
 use ffwd::model::{Branch, KvCache, LoadOptions, Model, Precision, Segment};
-use ffwd_testkit::child;
 use ffwd_testkit::random::Random;
 
 use crate::kit::models;
@@ -16,16 +13,14 @@ fn one_by_one(model: &Model, tokens: &[u32], cache: &mut KvCache) -> Vec<Vec<f32
 
 #[test]
 fn rows_of_several_threads_are_those_of_one() {
-    let name = "rows_of_several_threads_are_those_of_one";
-    if !child::is_child(module_path!(), name, &[("CANDLE_NUM_THREADS", "2")]) {
-        return;
-    }
-    assert_eq!(candle_core::utils::barrier_pool().n_workers(), 1, "this test is about several threads");
     let embedded = |precision| Model::embedded_target(&LoadOptions::with_precision(precision)).unwrap();
-    for model in [embedded(Precision::F32), embedded(Precision::Q8_0), models::windowed()] {
+    let models = [embedded(Precision::F32), embedded(Precision::Q8_0), models::windowed()];
+    for (model, threads) in models.into_iter().flat_map(|model| [2, 3, 8].map(|n| (model.clone(), n))) {
+        let single = model.clone().with_threads(1);
+        let model = model.with_threads(threads);
         let vocab = model.config().vocab_size;
         let mut random = Random::new(3);
-        for round in 0..10 {
+        for round in 0..8 {
             let mut tokens = |most: usize| -> Vec<u32> {
                 (0..1 + random.below(most)).map(|_| random.below(vocab) as u32).collect()
             };
@@ -47,17 +42,17 @@ fn rows_of_several_threads_are_those_of_one() {
             ];
             let got: Vec<_> = model.forward_batch(&mut segments).into_iter().map(Result::unwrap).collect();
             let mut alone = model.new_cache().unwrap();
-            assert_eq!(got[0], one_by_one(&model, &other, &mut alone), "neighbour of round {round}");
+            assert_eq!(got[0], one_by_one(&single, &other, &mut alone), "neighbour of round {round}");
             let mut start = model.new_cache().unwrap();
-            one_by_one(&model, &before, &mut start);
+            one_by_one(&single, &before, &mut start);
             let mut alone = start.clone();
-            let want = one_by_one(&model, &trunk, &mut alone);
+            let want = one_by_one(&single, &trunk, &mut alone);
             assert_eq!(got[1][..trunk.len() - rows.start], want[rows.start..], "round {round}");
             let mut at = trunk.len() - rows.start;
             for (branch, way) in branches.iter().zip(&ways) {
                 let mut on = alone.clone();
                 on.truncate(before.len() + branch.after);
-                assert_eq!(got[1][at..at + way.len()], one_by_one(&model, way, &mut on), "round {round}");
+                assert_eq!(got[1][at..at + way.len()], one_by_one(&single, way, &mut on), "round {round}");
                 at += way.len();
             }
             cache.truncate(before.len() + trunk.len());

@@ -17,8 +17,11 @@ mod exp;
 pub mod extract;
 pub mod model;
 pub mod sample;
+mod threads;
 
 pub use chat::{ChatOptions, ChatTemplate, Message};
+pub use threads::{Threads, default_threads};
+
 pub use decode::{Engine, Finish, Mode, Output, Prompt, Request, Scheduler, SchedulerOptions, Stats};
 
 pub use ffwd_engine::{

@@ -31,6 +31,8 @@ pub struct BoundServer {
     listener: TcpListener,
     app: Arc<App>,
     address: SocketAddr,
+    /// Threads of the first model.
+    threads: usize,
 }
 
 impl BoundServer {
@@ -57,13 +59,19 @@ impl BoundServer {
         let address = listener.local_addr().map_err(|error| failed("the address is not known", &error))?;
         let app = Arc::new(App::new(models, options));
         let first = runtime.block_on(app.model(None));
-        first.map_err(|error| Error::new(ErrorKind::Model, error.text().to_owned()))?;
-        Ok(BoundServer { runtime, listener, app, address })
+        let first = first.map_err(|error| Error::new(ErrorKind::Model, error.text().to_owned()))?;
+        let threads = first.engine.threads().number();
+        Ok(BoundServer { runtime, listener, app, address, threads })
     }
 
     /// Returns the address that it listens on.
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// Returns the number of threads that the first model runs on.
+    pub fn threads(&self) -> usize {
+        self.threads
     }
 
     /// Serves until `end` is ready, then finishes what runs.

@@ -137,6 +137,11 @@ impl Metrics {
 /// Writes the statistics of the schedulers.
 fn batches(page: &mut Page, models: &[ServedModel]) {
     let loaded: Vec<_> = models.iter().filter_map(|model| model.loaded()).collect();
+    page.head("ffwd_threads", "gauge", "Threads that a model runs on.");
+    for model in &loaded {
+        let name = escaped(&model.name);
+        page.line(&format!("ffwd_threads{{model=\"{name}\"}}"), model.engine.threads().number());
+    }
     let all: Vec<_> = loaded.iter().map(|model| (escaped(&model.name), model.scheduler.stats())).collect();
     let mut family =
         |name: &str, kind: &str, what: &str, value: fn(&ffwd_runtime::decode::SchedulerStats) -> usize| {

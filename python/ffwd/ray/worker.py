@@ -45,7 +45,6 @@ class Worker:
         self._extractor = Engine(**{"threads": cpus, **engine}).extractor(schema, **own)
         self._options: dict[str, Any] = {
             "batch": batch,
-            "helpers": cpus - 1,
             **{name: value for name, value in options.items() if name not in SCHEMA_OPTIONS},
         }
 

@@ -9,7 +9,6 @@ from typing import Any, final
 
 __version__: str
 
-def start_threads() -> int: ...
 def _make_constraint(method: str, arguments: Mapping[str, Any]) -> Any: ...
 
 @final
@@ -54,6 +53,7 @@ class Engine:
         precision: str = "stored",
         kv: str = "f32",
         max_context: int | None = None,
+        threads: int | None = None,
         chat_template: str | None = None,
         markers: Sequence[str] = ...,
     ) -> Engine: ...
@@ -69,6 +69,8 @@ class Engine:
     def logits_size(self) -> int: ...
     @property
     def context_size(self) -> int: ...
+    @property
+    def threads(self) -> int: ...
     @property
     def has_draft(self) -> bool: ...
     @property
@@ -100,7 +102,6 @@ class Extractor:
         self,
         texts: Iterator[str | tuple[str | int | None, str]],
         batch: int,
-        helpers: int | None,
         output: Mapping[str, object],
         options: Options,
         details: bool,

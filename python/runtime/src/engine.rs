@@ -39,7 +39,7 @@ pub enum PromptArgument {
 impl Engine {
     #[new]
     #[pyo3(signature = (*, model=None, adapter=None, model_folders=Vec::new(), draft=None, without_draft=false,
-        precision="stored", kv="f32", max_context=None, chat_template=None, markers=Vec::new()))]
+        precision="stored", kv="f32", max_context=None, threads=None, chat_template=None, markers=Vec::new()))]
     #[expect(clippy::too_many_arguments, reason = "they are keywords in Python")]
     fn new(
         py: Python<'_>,
@@ -51,16 +51,21 @@ impl Engine {
         precision: &str,
         kv: &str,
         max_context: Option<i64>,
+        threads: Option<i64>,
         chat_template: Option<String>,
         markers: Vec<String>,
     ) -> PyResult<Self> {
         check_process()?;
         let max_context = max_context.map(|n| in_range("max_context", n.into(), 1)).transpose()?;
+        let threads: Option<usize> = threads.map(|n| in_range("threads", n.into(), 1)).transpose()?;
         let precision = precision.parse().map_err(PyValueError::new_err)?;
         let kv = kv.parse().map_err(PyValueError::new_err)?;
         let options = LoadOptions { kv, max_context, ..LoadOptions::with_precision(precision) };
         let load = move || -> ffwd_runtime::Result<ffwd_runtime::Engine> {
             let mut builder = ffwd_runtime::Engine::builder().options(options).markers(markers);
+            if let Some(threads) = threads {
+                builder = builder.threads(threads);
+            }
             if let Some(model) = model {
                 builder = builder.model(model);
             }
@@ -146,6 +151,12 @@ impl Engine {
         self.inner.target().config().context
     }
 
+    /// Number of threads of a forward.
+    #[getter]
+    fn threads(&self) -> usize {
+        self.inner.threads().number()
+    }
+
     /// True if there is a draft model.
     #[getter]
     fn has_draft(&self) -> bool {
@@ -170,14 +181,6 @@ impl Engine {
     pub fn engine(&self) -> PyResult<&Arc<ffwd_runtime::Engine>> {
         check_process().map(|()| &self.inner)
     }
-}
-
-/// Sets the number of threads of a forward for this process, if none is set. The environment variable
-/// `CANDLE_NUM_THREADS` says how many. Returns the number.
-#[pyfunction]
-pub fn start_threads() -> PyResult<usize> {
-    check_process()?;
-    Ok(candle_core::utils::barrier_pool().n_workers() + 1)
 }
 
 /// # Errors

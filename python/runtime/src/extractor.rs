@@ -117,14 +117,13 @@ impl Extractor {
     }
 
     /// Returns an iterator of the records of many texts.
-    #[pyo3(signature = (texts, batch, helpers, output, options, details, alternatives))]
+    #[pyo3(signature = (texts, batch, output, options, details, alternatives))]
     #[expect(clippy::too_many_arguments, reason = "they are keywords in Python")]
     fn many(
         &self,
         py: Python<'_>,
         texts: Py<PyIterator>,
         batch: i64,
-        helpers: Option<i64>,
         output: Output,
         options: Py<Options>,
         details: bool,
@@ -132,9 +131,8 @@ impl Extractor {
     ) -> PyResult<Many> {
         self.check()?;
         let batch = in_range("batch", batch.into(), 1)?;
-        let helpers = helpers.map(|number| in_range("helpers", number.into(), 0)).transpose()?;
         let wanted = Wanted { details, alternatives };
-        Many::new(py, self.0.clone(), texts, batch, helpers, options, wanted, output)
+        Many::new(py, self.0.clone(), texts, batch, options, wanted, output)
     }
 
     /// Returns the prompt about a text.

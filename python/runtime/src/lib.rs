@@ -30,7 +30,6 @@ fn _runtime(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<many::Many>()?;
     module.add_class::<options::Options>()?;
     module.add_class::<stream::Stream>()?;
-    module.add_function(wrap_pyfunction!(engine::start_threads, module)?)?;
     module.add_function(wrap_pyfunction!(_ffwd::constraint::make_constraint, module)?)?;
     Ok(())
 }

@@ -68,13 +68,11 @@ impl Many {
         shared: Shared,
         texts: Py<PyIterator>,
         batch: usize,
-        helpers: Option<usize>,
         options: Py<Options>,
         wanted: Wanted,
         output: Output,
     ) -> PyResult<Self> {
-        let mut scheduler = SchedulerOptions::with_batch(batch);
-        scheduler.helpers = helpers.unwrap_or(scheduler.helpers);
+        let scheduler = SchedulerOptions::with_batch(batch);
         let start = match &*output.start {
             "new" => Start::New,
             "resume" => Start::Resume,

@@ -18,13 +18,12 @@ SCHEMA = {"properties": {"customer": {"type": "string"}}, "required": ["customer
 def test_the_records_are_those_of_one_at_a_time(engine):
     texts = [case["text"] for case in cases(step=12)]
     assert len(texts) > 15
+    three_threads = ffwd.Engine.embedded(threads=3)
     for options in ({}, {"verbatim": True}, {"temperature": 1.0, "seed": 4}):
         alone = [engine.extract(text, SCHEMA, details=True, **options) for text in texts]
-        together = list(
-            engine.extract_many(texts, SCHEMA, batch=5, helpers=2, details=True, **options)
-        )
-        one_thread = engine.extract_many(texts, SCHEMA, batch=5, helpers=0, details=True, **options)
-        assert [found.text for found in one_thread] == [found.text for found in alone]
+        together = list(engine.extract_many(texts, SCHEMA, batch=5, details=True, **options))
+        three = three_threads.extract_many(texts, SCHEMA, batch=5, details=True, **options)
+        assert [found.text for found in three] == [found.text for found in alone]
         assert [found.text for found in together] == [found.text for found in alone]
         assert [found.spans for found in together] == [found.spans for found in alone]
         assert [found.record for found in together] == [found.record for found in alone]
@@ -155,8 +154,6 @@ def test_progress_is_shown_by_tqdm(engine, capsys, monkeypatch):
 def test_wrong_options_are_refused_at_once(engine):
     with pytest.raises(ValueError, match="batch is 0"):
         engine.extract_many(LETTERS, SCHEMA, batch=0)
-    with pytest.raises(ValueError, match="helpers is -1"):
-        engine.extract_many(LETTERS, SCHEMA, helpers=-1)
     with pytest.raises(ValueError, match="errors is \"?'?skip"):
         engine.extract_many(LETTERS, SCHEMA, errors="skip")
     with pytest.raises(TypeError, match="texts is one text"):

@@ -47,6 +47,7 @@ impl About {
             draft_model: draft,
             precision: models.precision(),
             weight_bytes: engine.target().weight_bytes(),
+            threads: engine.threads().number(),
             ..About::machine()
         }
     }
@@ -60,7 +61,7 @@ impl About {
             cores: std::thread::available_parallelism().map_or(1, usize::from),
             system: format!("{} {}", std::env::consts::OS, std::env::consts::ARCH),
             load: load(),
-            threads: crate::model::threads(),
+            threads: crate::default_threads(),
             ..About::default()
         }
     }

@@ -47,13 +47,16 @@ pub(super) fn compare(new: &DecodeReport, old: &DecodeReport) -> Comparison {
             continue;
         };
         for arm in &scenario.arms {
-            let Some(was) = before.arms.iter().find(|was| was.arm == arm.arm) else { continue };
+            let Some(was) = before.arms.iter().find(|was| (was.arm, was.threads) == (arm.arm, arm.threads))
+            else {
+                continue;
+            };
             let (low, high) = range(arm, was);
             let change = verdict(low, high);
             counts[change as usize] += 1;
             grid.rows.push(vec![
                 scenario.name.clone(),
-                arm.arm.name().to_owned(),
+                arm.name(),
                 ms(was.seconds.median),
                 ms(arm.seconds.median),
                 short(arm.seconds.median / was.seconds.median.max(f64::MIN_POSITIVE)),
@@ -62,11 +65,7 @@ pub(super) fn compare(new: &DecodeReport, old: &DecodeReport) -> Comparison {
                 change.name().to_owned(),
             ]);
             if arm.text != was.text {
-                notes.push(format!(
-                    "note: in {:?} the text of {} has changed",
-                    scenario.name,
-                    arm.arm.name()
-                ));
+                notes.push(format!("note: in {:?} the text of {} has changed", scenario.name, arm.name()));
             }
         }
     }

@@ -17,19 +17,21 @@ use super::decode_report::{ArmResult, DecodeReport, ScenarioResult};
 use super::outputs::ReportArgs;
 use super::rounds::{self, RoundArgs, Turn, interleave, keep_named};
 use super::scenario::{self, ReadyScenario, Scenario};
+use crate::Threads;
 use crate::cli::forward_costs::ForwardCosts;
 use crate::cli::spread::Spread;
 use crate::decode::{CancelToken, Engine, Event, Finish, Output, Request, forced_share};
 use crate::error::{Error, Place, Result};
 use crate::vocab::TokenId;
 
-const EXAMPLES: [(&str, &str); 4] = [
+const EXAMPLES: [(&str, &str); 5] = [
     ("Measure the scenarios of the program", "ffwd bench decode --html decode.html"),
     (
         "Measure one's own schema and text with a model",
         "ffwd bench decode --schema ticket.schema.json --text mail.txt --model qwen.gguf",
     ),
     ("Take the time of two scenarios only", "ffwd bench decode --only contact --only invoice --quick"),
+    ("Measure one and two threads", "ffwd bench decode --arms off,exact --threads 1,2"),
     ("Compare with an earlier run", "ffwd bench decode --json new.json --compare old.json"),
 ];
 
@@ -98,7 +100,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
     let scenarios = args.scenarios()?;
     args.report.check()?;
     let marks = scenarios.iter().map(Scenario::marks).collect::<Result<Vec<_>>>()?.concat();
-    let engine = args.models.engine_with(marks)?;
+    let engine = args.models.engine_of_first_threads(marks)?;
     let stop = rounds::interrupts()?;
     let mut estimator = Estimator::default();
     let mut report = DecodeReport { about: About::of(&engine, &args.models), ..DecodeReport::default() };
@@ -109,7 +111,8 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
                 .hint(e.hint_text().unwrap_or("`ffwd bench decode --list` shows scenarios that work")),
         };
         let prepared = scenario.prepare(&engine).map_err(named)?;
-        let mut measure = Measurement::new(&engine, scenario, &prepared, &args.arms)?;
+        let mut measure =
+            Measurement::new(&engine, scenario, &prepared, (&args.arms, args.models.threads()))?;
         let finished = measure.run(&args.rounds, scenarios.len(), &stop)?;
         if let Some(mut result) = measure.result() {
             result.estimate = estimator.estimate(&engine, &prepared)?;
@@ -158,7 +161,7 @@ impl Samples {
 pub(super) struct Measurement<'a> {
     scenario: &'a Scenario,
     prepared: &'a ReadyScenario,
-    arms: Vec<(Arm, Engine)>,
+    arms: Vec<(Arm, Option<usize>, Engine)>,
     samples: Vec<Samples>,
     /// Tokens that the outputs without a constraint may have.
     free_tokens: usize,
@@ -169,13 +172,26 @@ impl<'a> Measurement<'a> {
         engine: &Engine,
         scenario: &'a Scenario,
         prepared: &'a ReadyScenario,
-        wanted: &[Arm],
+        (wanted, threads): (&[Arm], &[usize]),
     ) -> Result<Self> {
         let has_draft = engine.draft().is_some();
         let is_wanted = |arm: &Arm| wanted.is_empty() || *arm == Arm::Off || wanted.contains(arm);
         let applies = |arm: &Arm| arm.applies(prepared.grammar.is_some(), has_draft);
         let arms = Arm::all().filter(|arm| is_wanted(arm) && applies(arm));
-        let arms = arms.map(|arm| Ok((arm, twin(engine)?))).collect::<Result<Vec<_>>>()?;
+        // Several numbers of threads are arms of their own.
+        let pools: Vec<Option<Threads>> = match threads {
+            [] | [_] => vec![None],
+            numbers => numbers.iter().map(|number| Some(Threads::new(*number))).collect(),
+        };
+        let pairs = arms.flat_map(|arm| pools.iter().map(move |pool| (arm, pool)));
+        let arm = |(arm, pool): (Arm, &Option<Threads>)| {
+            let engine = twin(engine)?;
+            Ok(match pool {
+                Some(pool) => (arm, Some(pool.number()), engine.with_threads(pool)),
+                None => (arm, None, engine),
+            })
+        };
+        let arms = pairs.map(arm).collect::<Result<Vec<_>>>()?;
         let samples = arms.iter().map(|_| Samples::default()).collect();
         Ok(Measurement { scenario, prepared, arms, samples, free_tokens: scenario.max_tokens() })
     }
@@ -195,7 +211,7 @@ impl<'a> Measurement<'a> {
     }
 
     fn turn(&mut self, turn: Turn, stop: &CancelToken) -> Result<()> {
-        let (arm, engine) = &self.arms[turn.arm];
+        let (arm, _, engine) = &self.arms[turn.arm];
         let tokens = match arm {
             Arm::Unconstrained => self.free_tokens,
             _ => self.scenario.max_tokens(),
@@ -227,15 +243,19 @@ impl<'a> Measurement<'a> {
         // The time of reading the prompt, as `off` takes it.
         let prompt = Spread::of(&off.prompt).median;
         let arms = self.arms.iter().zip(&self.samples).filter(|(_, samples)| !samples.seconds.is_empty());
-        let arms = arms.filter_map(|((arm, _), samples)| {
+        let arms = arms.filter_map(|((arm, threads, _), samples)| {
             let output = samples.last.as_ref()?;
             let pairs = || off.seconds.iter().zip(&samples.seconds);
             let speedup: Vec<f64> = pairs().map(|(off, own)| off / own).collect();
             // An output of hardly any tokens takes no longer than its prompt.
-            let alone = |seconds: &f64| (seconds - prompt).max(seconds * LEAST_DECODING);
-            let decoding: Vec<f64> = pairs().map(|(off, own)| alone(off) / alone(own)).collect();
+            let alone = |seconds: &f64, prompt: f64| (seconds - prompt).max(seconds * LEAST_DECODING);
+            // Other threads read the prompt in another time.
+            let own_prompt = threads.map_or(prompt, |_| Spread::of(&samples.prompt).median);
+            let decoding = pairs().map(|(off, own)| alone(off, prompt) / alone(own, own_prompt));
+            let decoding: Vec<f64> = decoding.collect();
             Some(ArmResult {
                 arm: *arm,
+                threads: *threads,
                 same_text: (*arm != Arm::Unconstrained).then_some(output.text == *off_text),
                 text: output.text.clone(),
                 finish: output.finish.name().to_owned(),

@@ -37,7 +37,7 @@ impl BenchReport for DecodeReport {
                 notes.push(format!(
                     "note: in {:?} the text of {} differs from that of off; the model rounds rows differently in company",
                     scenario.name,
-                    arm.arm.name()
+                    arm.name()
                 ));
             }
             for arm in scenario.arms.iter().filter(|arm| arm.arm == Arm::Off && arm.finish == "length") {
@@ -83,7 +83,7 @@ fn page_of(report: &DecodeReport) -> Result<String> {
         let _ = writeln!(body, "<p>{}</p>", escaped(&scenario.about));
         let _ = writeln!(body, "<details><summary>texts</summary>");
         for arm in &scenario.arms {
-            let _ = writeln!(body, "<div>{}</div><pre>{}</pre>", escaped(arm.arm.name()), escaped(&arm.text));
+            let _ = writeln!(body, "<div>{}</div><pre>{}</pre>", escaped(&arm.name()), escaped(&arm.text));
         }
         body += "</details>\n";
     }

@@ -36,7 +36,7 @@ pub(super) struct ScenarioResult {
     pub fraction: f64,
     /// The estimate of `ffwd explain`, for JSON Schemas.
     pub estimate: Option<Estimate>,
-    /// The first one is `off`.
+    /// The first one is `off`, on the first number of threads.
     pub arms: Vec<ArmResult>,
 }
 
@@ -44,6 +44,8 @@ pub(super) struct ScenarioResult {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct ArmResult {
     pub arm: Arm,
+    /// The number of threads, if the run has several.
+    pub threads: Option<usize>,
     /// True if the text is that of `off`; `None` without the constraint.
     pub same_text: Option<bool>,
     pub text: String,
@@ -67,6 +69,18 @@ pub(super) struct ArmResult {
 }
 
 impl ArmResult {
+    /// Returns the name of the arm, with its number of threads.
+    pub(super) fn name(&self) -> String {
+        let arm = self.arm.name();
+        self.threads.map_or_else(
+            || arm.to_owned(),
+            |threads| match threads {
+                1 => format!("{arm}, 1 thread"),
+                _ => format!("{arm}, {threads} threads"),
+            },
+        )
+    }
+
     pub(super) fn tokens_per_forward(&self) -> f64 {
         self.tokens as f64 / self.forwards.max(1) as f64
     }
@@ -110,7 +124,7 @@ impl ScenarioResult {
         for arm in &self.arms {
             let seconds = arm.seconds.median.max(f64::MIN_POSITIVE);
             grid.rows.push(vec![
-                arm.arm.name().to_owned(),
+                arm.name(),
                 ms(arm.seconds.median),
                 arm.spread(),
                 short(arm.speedup.median),

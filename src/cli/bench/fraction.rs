@@ -204,7 +204,7 @@ fn own_point(
     stop: &CancelToken,
 ) -> Result<Option<OwnPoint>> {
     let prepared = scenario.prepare(engine)?;
-    let mut measurement = Measurement::new(engine, scenario, &prepared, &ARMS)?;
+    let mut measurement = Measurement::new(engine, scenario, &prepared, (&ARMS, &[]))?;
     measurement.run(rounds, parts, stop)?;
     let (Some(result), Some(grammar)) = (measurement.result(), &prepared.grammar) else { return Ok(None) };
     let Some(off) = result.arms.first() else { return Ok(None) };

@@ -21,6 +21,7 @@ use crate::model::hub::{FetchOptions, ModelName, fetch};
 use crate::model::named::{EXTRACT, NAMED_MODELS, NamedModel};
 use crate::model::{Adapter, Device, LoadOptions, Model};
 use crate::sample::{Sampler, SamplingParams};
+use crate::threads::Threads;
 use crate::vocab::{TokenId, Vocabulary};
 
 /// The default budget of the prefix cache is at least the bytes of the weights divided by this.
@@ -72,6 +73,7 @@ pub struct EngineBuilder {
     markers: Vec<String>,
     adapter: Option<String>,
     folders: Vec<PathBuf>,
+    threads: Option<Threads>,
     #[cfg(feature = "hub")]
     fetch: FetchOptions,
 }
@@ -141,6 +143,14 @@ impl EngineBuilder {
         self
     }
 
+    /// Sets the threads that work on a forward, or their number: then they belong to this engine.
+    /// Default: those that all other engines without a number share; see
+    /// [`default_threads`](crate::default_threads).
+    pub fn threads(mut self, threads: impl Into<Threads>) -> Self {
+        self.threads = Some(threads.into());
+        self
+    }
+
     /// Sets how weights are loaded.
     pub fn options(mut self, options: LoadOptions) -> Self {
         self.options = options;
@@ -160,6 +170,12 @@ impl EngineBuilder {
     /// Returns an error if a file is missing or not a model, or if draft and target have different
     /// vocabularies.
     pub fn build(self) -> Result<Engine> {
+        let threads = self.threads.clone().unwrap_or_else(Threads::shared);
+        threads.install(|| self.load(&threads))
+    }
+
+    /// Loads the models with these threads.
+    fn load(&self, threads: &Threads) -> Result<Engine> {
         let path = self.model.as_deref().map(|model| self.locate(model, true)).transpose()?;
         let ((target, vocab), draft) = match &path {
             Some(path) => (load(path, &self.options)?, None),
@@ -177,7 +193,7 @@ impl EngineBuilder {
             }
             _ => draft,
         };
-        let chat = self.chat.map(Ok).or(chat);
+        let chat = self.chat.clone().map(Ok).or(chat);
         let vocab = match &chat {
             Some(Ok(template)) => template.with_turn_ends(vocab),
             _ => vocab,
@@ -187,7 +203,7 @@ impl EngineBuilder {
             Some(most) => engine.with_prefix_bytes(most),
             None => engine,
         };
-        Ok(Engine { chat, adapter, path, ..engine })
+        Ok(Engine { chat, adapter, path, ..engine.with_threads(threads) })
     }
 
     /// Returns the path of a model, which is fetched if it is the name of one.
@@ -391,6 +407,21 @@ impl Engine {
             adapter: None,
             path: None,
         })
+    }
+
+    /// Sets the threads, or their number; see [`EngineBuilder::threads`].
+    pub fn with_threads(self, threads: impl Into<Threads>) -> Engine {
+        let threads = threads.into();
+        Engine {
+            draft: self.draft.map(|draft| draft.with_threads(&threads)),
+            target: self.target.with_threads(threads),
+            ..self
+        }
+    }
+
+    /// The threads that work on a forward.
+    pub fn threads(&self) -> &Threads {
+        self.target.threads()
     }
 
     /// Sets the maximum number of bytes of the prefix cache.

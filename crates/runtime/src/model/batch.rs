@@ -14,12 +14,13 @@
 //! and padded rows cost as much as others.
 
 use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::config::{ModelConfig, bad};
-use super::kernels::{has_pool, single_threaded};
 use super::runner::Runner;
 use super::{KvCache, Model};
 use crate::error::{Error, ErrorKind, Result};
+use crate::threads;
 use crate::vocab::TokenId;
 
 /// Number of rows from which a forward is bound by arithmetic, whatever the size of the weights.
@@ -41,6 +42,12 @@ pub struct Branch {
 /// many or the weights small.
 pub(super) fn pays_to_read_weights_for(rows: usize, bytes: impl FnOnce() -> usize) -> bool {
     rows >= ARITHMETIC_BOUND_ROWS || rows >= 2 && bytes() <= SMALL_WEIGHTS
+}
+
+/// Returns the error for a caught panic.
+pub(crate) fn internal(doing: &str) -> Error {
+    Error::new(ErrorKind::Model, format!("the request failed inside while {doing}"))
+        .hint("this is a fault of the program; other requests are not concerned")
 }
 
 /// The input of one sequence to a forward.
@@ -208,6 +215,11 @@ impl Model {
     /// If [`is_batch_invariant`](Self::is_batch_invariant) is true, the logits are those of
     /// separate forwards, bit for bit.
     pub fn forward_batch(&self, segments: &mut [Segment]) -> Vec<Result<Vec<Vec<f32>>>> {
+        self.threads.install(|| self.run_valid(segments))
+    }
+
+    /// Runs the valid segments with the threads that are installed.
+    fn run_valid(&self, segments: &mut [Segment]) -> Vec<Result<Vec<Vec<f32>>>> {
         let mut results: Vec<_> =
             segments.iter().map(|s| self.inner.runner.check(s).map(|()| Vec::new())).collect();
         let valid = results.iter().map(Result::is_ok).collect::<Vec<_>>();
@@ -239,7 +251,7 @@ impl Model {
 
     /// Does the same on this thread alone, while other threads run other sequences.
     pub(crate) fn forward_batch_here(&self, segments: &mut [Segment]) -> Vec<Result<Vec<Vec<f32>>>> {
-        single_threaded(|| self.forward_batch(segments))
+        threads::alone(|| self.run_valid(segments))
     }
 
     /// Returns true if parts of a batch should run as forwards of their own, one on each thread,
@@ -248,30 +260,38 @@ impl Model {
     /// small or the rows many. The largest part has `largest` of `rows` rows.
     pub(crate) fn runs_in_parts(&self, rows: usize, parts: usize, largest: usize) -> bool {
         // Candle distributes its products itself, over threads that may not wait for each other.
-        if matches!(self.inner.runner, Runner::Tensors(_)) {
+        if self.is_on_device() {
             return false;
         }
         let each = rows / parts;
         let cheap = pays_to_read_weights_for(each, || self.weight_bytes());
-        // A part with nearly all rows would leave the other threads idle. Without a pool they are
-        // idle in any case.
-        cheap && (!has_pool() || largest * 4 <= rows * 3)
+        // A part with nearly all rows would leave the other threads idle.
+        cheap && largest * 4 <= rows * 3
+    }
+
+    /// Returns true if candle runs the model, on whatever device.
+    pub(crate) fn is_on_device(&self) -> bool {
+        matches!(self.inner.runner, Runner::Tensors(_))
     }
 
     /// Runs all segments or none: after a failure the caches are unchanged.
     fn run(&self, segments: &mut [Segment]) -> Result<Vec<Vec<Vec<f32>>>> {
         let before: Vec<usize> = segments.iter().map(|s| s.cache.len()).collect();
-        let mut logits = self.inner.runner.forward(segments)?;
-        let Some(tamper) = &self.hook else { return Ok(logits) };
-        let count = segments.len();
-        let mut seen = segments.iter().zip(&mut logits);
-        if let Err(error) = seen.try_for_each(|(s, logits)| tamper(s.tokens, count, logits)) {
-            for (segment, before) in segments.iter_mut().zip(before) {
-                segment.cache.truncate(before);
+        let forward = || {
+            let mut logits = self.inner.runner.forward(segments)?;
+            let (count, mut seen) = (segments.len(), segments.iter().zip(&mut logits));
+            if let Some(tamper) = &self.hook {
+                seen.try_for_each(|(s, logits)| tamper(s.tokens, count, logits))?;
             }
-            return Err(error);
+            Ok(logits)
+        };
+        // A panic on any thread. An unfinished forward has appended nothing that counts.
+        let logits = catch_unwind(AssertUnwindSafe(forward))
+            .unwrap_or_else(|_| Err(internal("passing through the model")));
+        if logits.is_err() {
+            segments.iter_mut().zip(before).for_each(|(segment, before)| segment.cache.truncate(before));
         }
-        Ok(logits)
+        logits
     }
 
     /// Returns the same model with a hook that may change its logits. For tests of failing models.

@@ -18,10 +18,12 @@
 //! as loading it, and a generation without drafts does not need the costs.
 
 use super::ModelConfig;
-use super::kernels::{has_wide_vectors, threads};
+use super::kernels::has_wide_vectors;
 
 /// Bytes of weights that a thread reads in a millisecond, from memory and from the caches.
 const READ: [f64; 2] = [12e6, 30e6];
+/// Number of threads that read weights from memory as fast as all of them.
+const MEMORY_THREADS: f64 = 6.0;
 /// Bytes of weights that the caches of a processor hold, or nearly so.
 const SMALL: usize = 32 << 20;
 /// Multiplications of a thread in a millisecond, with 8-bit numbers and in single precision, if
@@ -52,16 +54,18 @@ pub(super) struct CostLaw {
 }
 
 impl CostLaw {
-    /// Returns the estimate for a model whose weights take `bytes`.
-    pub fn of(config: &ModelConfig, bytes: usize) -> Self {
+    /// Returns the estimate for a model whose weights take `bytes`, on so many threads.
+    pub fn of(config: &ModelConfig, bytes: usize, threads: usize) -> Self {
         let c = config;
         let layer = c.hidden * (2 * c.q_dim() + 2 * c.kv_dim() + 3 * c.feed_forward);
         let head = (c.hidden * c.vocab_size) as f64;
         let products = (layer * c.layers) as f64 + head;
         let single = usize::from(bytes as f64 > SINGLE * products);
-        let speed = threads().max(1) as f64 / if has_wide_vectors() { 1.0 } else { NARROW };
+        let threads = threads.max(1) as f64;
+        let speed = threads / if has_wide_vectors() { 1.0 } else { NARROW };
         let small = usize::from(bytes <= SMALL);
-        let reading = bytes as f64 / READ[small] + c.layers as f64 * LAYER_MS;
+        let readers = if small == 1 { threads } else { threads.min(MEMORY_THREADS) };
+        let reading = bytes as f64 / (READ[small] * readers) + c.layers as f64 * LAYER_MS;
         let row = products / (MULTIPLIED[single] * speed);
         CostLaw { numbers: [reading, row], seen: [0; 2], logits: head / products.max(1.0) }
     }
@@ -162,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn larger_models_cost_more() {
+    fn larger_models_cost_more_and_more_threads_less() {
         let config = |layers: usize| {
             let json = format!(
                 r#"{{"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 256,
@@ -172,10 +176,12 @@ mod tests {
             );
             ModelConfig::from_json(json.as_bytes()).unwrap()
         };
-        let (small, large) = (CostLaw::of(&config(2), 2 << 20), CostLaw::of(&config(20), 20 << 20));
+        let (small, large) = (CostLaw::of(&config(2), 2 << 20, 1), CostLaw::of(&config(20), 20 << 20, 1));
+        let shared = CostLaw::of(&config(20), 20 << 20, 4);
         for m in [1, 4, 16] {
             assert!(0.0 < small.ms(m) && small.ms(m) < large.ms(m));
             assert!(large.ms(m) <= large.ms(2 * m));
+            assert!(shared.ms(m) < large.ms(m) && large.ms(m) < 4.0 * shared.ms(m));
         }
         assert!(CostLaw::cached(&config(20)) > CostLaw::cached(&config(2)));
     }

@@ -52,7 +52,7 @@ pub struct CostTable {
 impl CostTable {
     /// Returns a table estimated from the sizes of the model. It costs nothing.
     pub fn estimate(model: &Model) -> Self {
-        let law = CostLaw::of(model.config(), model.weight_bytes());
+        let law = CostLaw::of(model.config(), model.weight_bytes(), model.threads().number());
         let context = model.config().context;
         let points = SIZES.into_iter().filter(|m| *m <= context).map(|m| (m, law.ms(m)));
         let table = CostTable::from_points(points).with_cached(CostLaw::cached(model.config()));

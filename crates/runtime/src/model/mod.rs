@@ -2,7 +2,7 @@
 //!
 //! A forward pass runs m new tokens of one or more sequences. The KV cache can be shortened, and
 //! the cost of a pass is measured. There are two forwards with one interface: this crate's kernels
-//! on the processor, and candle's tensors on any device. The thread pool comes from candle.
+//! on the processor, and candle's tensors on any device.
 //!
 //! # Cost
 //!
@@ -51,6 +51,7 @@ use std::ops::Range;
 use std::sync::{Arc, OnceLock, Weak};
 
 pub use adapter::Adapter;
+pub(crate) use batch::internal;
 pub use batch::{Branch, LogitsHook, Segment};
 pub use config::ModelConfig;
 pub use cost_table::CostTable;
@@ -69,6 +70,7 @@ pub use rope::RopeScaling;
 use runner::Runner;
 
 use crate::error::Result;
+use crate::threads::Threads;
 use crate::vocab::TokenId;
 
 /// The format of weight matrices in memory.
@@ -145,6 +147,8 @@ impl LoadOptions {
 #[derive(Clone)]
 pub struct Model {
     inner: Arc<ModelInner>,
+    costs: Arc<Costs>,
+    threads: Threads,
     hook: Option<Arc<LogitsHook>>,
 }
 
@@ -153,15 +157,20 @@ struct WeakModel(Weak<ModelInner>);
 
 impl WeakModel {
     fn upgrade(&self) -> Option<Model> {
-        self.0.upgrade().map(|inner| Model { inner, hook: None })
+        self.0.upgrade().map(|inner| Model::new(inner, None))
     }
 }
 
 struct ModelInner {
     runner: Runner,
-    costs: OnceLock<CostTable>,
-    estimate: OnceLock<CostTable>,
     chat: ChatSources,
+}
+
+/// The times of forwards with some number of threads.
+#[derive(Default)]
+struct Costs {
+    measured: OnceLock<CostTable>,
+    estimated: OnceLock<CostTable>,
 }
 
 /// Chat templates from the metadata of a GGUF file.
@@ -175,8 +184,21 @@ pub(crate) struct ChatSources {
 
 impl Model {
     fn from_runner(runner: Runner, chat: ChatSources) -> Self {
-        let (costs, estimate) = (OnceLock::new(), OnceLock::new());
-        Model { inner: Arc::new(ModelInner { runner, costs, estimate, chat }), hook: None }
+        Model::new(Arc::new(ModelInner { runner, chat }), None)
+    }
+
+    fn new(inner: Arc<ModelInner>, hook: Option<Arc<LogitsHook>>) -> Self {
+        Model { inner, costs: Arc::default(), threads: Threads::shared(), hook }
+    }
+
+    /// Returns the same model on other threads, with the costs of its own. Both share the weights.
+    pub fn with_threads(self, threads: impl Into<Threads>) -> Model {
+        Model { costs: Arc::default(), threads: threads.into(), ..self }
+    }
+
+    /// The threads that work on a forward.
+    pub fn threads(&self) -> &Threads {
+        &self.threads
     }
 
     /// Returns the same model with an adapter beside its weights, which both share. Its caches,
@@ -188,7 +210,8 @@ impl Model {
     /// adapter names. Also if one of its numbers is infinite or NaN.
     pub fn with_adapter(&self, adapter: &Adapter) -> Result<Model> {
         let runner = self.inner.runner.with_adapter(adapter)?;
-        Ok(Model { hook: self.hook.clone(), ..Model::from_runner(runner, self.inner.chat.clone()) })
+        let adapted = Model::from_runner(runner, self.inner.chat.clone());
+        Ok(Model { hook: self.hook.clone(), ..adapted }.with_threads(&self.threads))
     }
 
     fn downgrade(&self) -> WeakModel {
@@ -235,16 +258,14 @@ impl Model {
     /// Returns the milliseconds of a pass by its number of tokens. The first call measures them:
     /// tens of milliseconds for a small model, at most a few passes for a large one.
     pub fn cost_table(&self) -> &CostTable {
-        self.inner.costs.get_or_init(|| CostTable::measure(self))
+        self.costs.measured.get_or_init(|| CostTable::measure(self))
     }
 
     /// Returns the table of [`cost_table`](Self::cost_table) if it was measured, otherwise one that
     /// is estimated from sizes and costs nothing. Generations begin with it and correct it.
     pub fn cost_estimate(&self) -> &CostTable {
-        self.inner
-            .costs
-            .get()
-            .unwrap_or_else(|| self.inner.estimate.get_or_init(|| CostTable::estimate(self)))
+        let estimated = || self.costs.estimated.get_or_init(|| CostTable::estimate(self));
+        self.costs.measured.get().unwrap_or_else(estimated)
     }
 
     /// Returns true if the logits of a position are the same bits however many tokens run together;
@@ -257,11 +278,6 @@ impl Model {
     pub fn weight_bytes(&self) -> usize {
         self.inner.runner.bytes()
     }
-}
-
-/// Returns the number of threads that work on a forward: `CANDLE_NUM_THREADS`, or the number of cores.
-pub fn threads() -> usize {
-    candle_core::utils::get_num_threads()
 }
 
 impl std::fmt::Debug for Model {

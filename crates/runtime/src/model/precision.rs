@@ -2,7 +2,7 @@
 //!
 //! # Cost
 //!
-//! One pass over the tensor on all threads of rayon's pool. The copy lives until the matrix is made.
+//! One pass over the tensor on all threads. The copy lives until the matrix is made.
 //!
 //! # Alternatives considered
 //!
@@ -13,13 +13,13 @@ use std::borrow::Cow;
 
 use candle_core::quantized::{GgmlDType, QTensor};
 use candle_core::{Device, Tensor};
-use rayon::prelude::*;
 
 use super::Precision;
 use super::config::bad;
 use super::tensor_type::TensorType;
 use super::weights::RawTensor;
 use crate::error::{Error, Result};
+use crate::threads;
 
 /// Number of weights that a thread converts at a time.
 const CHUNK: usize = 1 << 16;
@@ -44,7 +44,7 @@ pub(super) fn with_precision(raw: RawTensor<'_>, precision: Precision) -> Result
     }
     let row = raw.bytes.len() / raw.outputs.max(1);
     let rows = (CHUNK / raw.inputs.max(1)).max(1);
-    let chunks = raw.bytes.par_chunks(row * rows).map(|bytes| {
+    let convert = |bytes: &[u8]| {
         let chunk = RawTensor {
             dtype: raw.dtype,
             bytes: Cow::Borrowed(bytes),
@@ -57,8 +57,11 @@ pub(super) fn with_precision(raw: RawTensor<'_>, precision: Precision) -> Result
             TensorType::Q8_0 => quantised(&values, chunk.outputs, chunk.inputs, GgmlDType::Q8_0),
             _ => quantised(&values, chunk.outputs, chunk.inputs, GgmlDType::Q4K),
         }
-    });
-    let converted: Vec<Vec<u8>> = chunks.collect::<Result<_>>()?;
+    };
+    let mut chunks: Vec<(&[u8], Result<Vec<u8>>)> =
+        raw.bytes.chunks(row * rows).map(|bytes| (bytes, Ok(Vec::new()))).collect();
+    threads::each(&mut chunks, |(bytes, converted)| *converted = convert(bytes));
+    let converted: Vec<Vec<u8>> = chunks.into_iter().map(|chunk| chunk.1).collect::<Result<_>>()?;
     Ok(RawTensor { dtype: wanted, bytes: converted.concat().into(), ..raw })
 }
 

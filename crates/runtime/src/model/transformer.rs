@@ -17,7 +17,7 @@
 //! shortened, and rounds differently for different m.
 
 use std::cell::Cell;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use half::f16;
 
@@ -25,22 +25,31 @@ use super::LoadOptions;
 use super::adapter::{Adapter, LayerAdapters};
 use super::batch::{Segment, Span, chunks, pays_to_read_weights_for, shards};
 use super::config::{ModelConfig, bad};
-use super::kernels::{
-    Attention, Matrix, Rotation, add, gated, on_every_thread, rms_norm, rms_norm_heads, scale, threads,
-};
+use super::kernels::{Attention, Matrix, Rotation, add, gated, rms_norm, rms_norm_heads, scale};
 use super::kv_layer::{KvFormat, KvPrecision};
 use super::layers::{Layer, LayerNorms, LoadedWeights, WeightForm};
 use super::rope::RotaryTable;
 use super::tensor_type::TensorType;
 use super::weights::{FusedLinear, RawTensor, TensorSource};
 use crate::error::Result;
+use crate::threads;
 
-/// Maximum number of tokens that run together.
+/// Number of tokens that run together: at least, for each thread, and at most. Each thread then has
+/// enough rows of its own.
 const CHUNK: usize = 256;
+const CHUNK_PER_THREAD: usize = 32;
+const MOST_CHUNK: usize = 1024;
 /// Number of rows that go through a feed-forward together, so that the values between its products
 /// stay in a core's own caches. Each piece reads the weights again, so this is for weights that
 /// stay in these caches, too.
 const FEED_FORWARD_ROWS: usize = 48;
+/// Least number of rows of a thread for which it reads large weights. The threads are in the same layer
+/// at about the same time, so the cache that they share has its weights.
+const SHARED_WEIGHT_ROWS: usize = 16;
+/// Least number of rows of a shard, if a thread has several.
+const ROWS_PER_SHARD: usize = 32;
+/// Largest number of shards for each thread.
+const SHARDS_PER_THREAD: usize = 4;
 /// Maximum bytes of such feed-forward weights.
 const FEED_BYTES: usize = 1 << 20;
 
@@ -99,7 +108,7 @@ thread_local! {
 /// Maximum bytes of buffers that a thread keeps for each shard.
 const MAX_KEPT_WORKSPACE: usize = 16 << 20;
 
-/// Rows of a chunk that go through the layers on one thread.
+/// Rows of a chunk that go through a layer on one thread.
 struct RowShard {
     spans: Vec<Span>,
     /// Of each rotary table.
@@ -199,7 +208,8 @@ impl Transformer {
     pub fn forward(&self, segments: &mut [Segment]) -> Result<Vec<Vec<Vec<f32>>>> {
         let before: Vec<usize> = segments.iter().map(|s| s.cache.len).collect();
         let mut logits: Vec<_> = segments.iter().map(|s| Vec::with_capacity(s.rows.len())).collect();
-        for spans in chunks(segments, CHUNK) {
+        let most = (CHUNK_PER_THREAD * threads::number()).clamp(CHUNK, MOST_CHUNK);
+        for spans in chunks(segments, most) {
             if let Err(e) = self.forward_chunk(segments, &spans, &mut logits) {
                 for (segment, before) in segments.iter_mut().zip(before) {
                     segment.cache.truncate(before);
@@ -231,12 +241,11 @@ impl Transformer {
             spans,
             s,
         });
-        let mut shares: Vec<Mutex<RowShard>> = made.map(Mutex::new).collect();
+        let mut shares: Vec<RowShard> = made.collect();
         self.layers(segments, &mut shares)?;
         for span in spans {
             segments[span.segment].cache.len += span.tokens.len();
         }
-        let mut shares: Vec<RowShard> = shares.into_iter().map(unlock).collect();
         // All normed rows are collected in the buffer of the first shard.
         let mut normed = std::mem::take(&mut shares[0].s.normed);
         normed.clear();
@@ -258,22 +267,25 @@ impl Transformer {
     ///
     /// Threads with rows of their own meet twice in a layer, and also share out norms, rotations
     /// and sums. Otherwise they meet at each product and share out only the products. But each
-    /// thread reads all weights, which pays only while these are small or the rows many.
+    /// shard reads all weights, which pays only while these are small or the rows many. With many
+    /// rows there are several shards for each thread, so that a slow thread takes fewer.
     fn shard_count(&self, rows: usize) -> usize {
-        let threads = threads();
-        let pays = threads > 1 && pays_to_read_weights_for(rows / threads, || self.bytes());
-        if pays { threads } else { 1 }
+        let threads = threads::number();
+        let each = rows / threads;
+        if threads == 1 || each < SHARED_WEIGHT_ROWS && !pays_to_read_weights_for(each, || self.bytes()) {
+            return 1;
+        }
+        threads * (each / ROWS_PER_SHARD).clamp(1, SHARDS_PER_THREAD)
     }
 
     /// Takes all shards through all layers. After the last layer only rows with logits are left.
-    fn layers(&self, segments: &mut [Segment], shares: &mut [Mutex<RowShard>]) -> Result<()> {
+    fn layers(&self, segments: &mut [Segment], shares: &mut [RowShard]) -> Result<()> {
         let last = self.blocks.len() - 1;
         for_each_shard(shares, |share| self.embed(segments, share))?;
         for (i, block) in self.blocks.iter().enumerate() {
             for_each_shard(shares, |share| self.project(block, share))?;
             for share in shares.iter_mut() {
-                let RowShard { spans, s, .. } = share.get_mut().unwrap_or_else(PoisonError::into_inner);
-                self.store(block, segments, i, (spans, s));
+                self.store(block, segments, i, (&share.spans, &share.s));
             }
             // After the last keys and values are stored, only rows with logits matter.
             let segments = &*segments;
@@ -443,7 +455,7 @@ impl Transformer {
     fn feed_forward(&self, block: &TransformerLayer, s: &mut Workspace) -> Result<()> {
         let c = &self.config;
         let small = block.gate_up.bytes() + block.down.bytes() <= FEED_BYTES;
-        for x in s.x.chunks_mut(if small { FEED_FORWARD_ROWS } else { CHUNK } * c.hidden) {
+        for x in s.x.chunks_mut(if small { FEED_FORWARD_ROWS } else { MOST_CHUNK } * c.hidden) {
             let rows = x.len() / c.hidden;
             let input = block.feed_forward_norms.before(x, c.norm_eps, &mut s.normed);
             block.gate_up.forward(input, rows, &mut s.gate_up);
@@ -456,27 +468,11 @@ impl Transformer {
     }
 }
 
-fn unlock(share: Mutex<RowShard>) -> RowShard {
-    share.into_inner().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Runs `work` on every shard, on a thread of its own each if there are several.
-fn for_each_shard(
-    shares: &mut [Mutex<RowShard>],
-    work: impl Fn(&mut RowShard) -> Result<()> + Sync,
-) -> Result<()> {
+/// Runs `work` on every shard; several run on threads of their own.
+fn for_each_shard(shares: &mut [RowShard], work: impl Fn(&mut RowShard) -> Result<()> + Sync) -> Result<()> {
     if let [share] = shares {
-        let share = share.get_mut().unwrap_or_else(PoisonError::into_inner);
         return work(share);
     }
-    // No thread waits for a lock: each shard belongs to one thread.
-    on_every_thread(shares.len(), |i| {
-        let mut share = shares[i].lock().unwrap_or_else(PoisonError::into_inner);
-        share.outcome = work(&mut share);
-    });
-    for share in shares {
-        let share = share.get_mut().unwrap_or_else(PoisonError::into_inner);
-        std::mem::replace(&mut share.outcome, Ok(()))?;
-    }
-    Ok(())
+    threads::each(shares, |share| share.outcome = work(share));
+    shares.iter_mut().try_for_each(|share| std::mem::replace(&mut share.outcome, Ok(())))
 }

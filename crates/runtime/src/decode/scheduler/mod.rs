@@ -3,8 +3,8 @@
 //! Requests wait in a bounded queue, and threads of their own compile their constraints. Requests
 //! join the batch in the order in which they become ready, as far as the memory for caches permits.
 //! Each round is one forward over the rows of all of them: tokens to be verified first, then pieces
-//! of prompts. The work outside the models (`Session::step`, sampling, masks) is spread over helper
-//! threads where there is enough of it. An output does not depend on its neighbours, and a request
+//! of prompts. The work outside the models (`Session::step`, sampling, masks) is spread over the
+//! engine's threads, as the forwards are. An output does not depend on its neighbours, and a request
 //! that fails, in whatever way, fails alone.
 //!
 //! # Cost
@@ -20,7 +20,6 @@ mod handle;
 mod queue;
 mod runner;
 mod sequence;
-mod workers;
 
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
@@ -59,14 +58,10 @@ pub struct SchedulerOptions {
     pub slack: u32,
     /// Number of threads that compile constraints (default 1).
     pub compilers: usize,
-    /// Number of threads that fill masks while a forward runs, and that step and verify sequences
-    /// together with the scheduler's own thread (default: one less than the number of cores).
-    pub helpers: usize,
 }
 
 impl Default for SchedulerOptions {
     fn default() -> Self {
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
         SchedulerOptions {
             batch: 16,
             queue: 64,
@@ -75,7 +70,6 @@ impl Default for SchedulerOptions {
             prefix_bytes: DEFAULT_BYTES,
             slack: 5,
             compilers: 1,
-            helpers: cores - 1,
         }
     }
 }
@@ -164,7 +158,7 @@ impl Scheduler {
         options.check()?;
         let queue = Arc::new(Queue::new(options.queue));
         let figures = Arc::new(Mutex::new(SchedulerStats::default()));
-        let runner = Runner::new(engine.clone(), queue.clone(), figures.clone(), &options)?;
+        let runner = Runner::new(engine.clone(), queue.clone(), figures.clone(), &options);
         let mut scheduler = Scheduler { queue: queue.clone(), figures, threads: Vec::new() };
         scheduler.spawn("ffwd-batch", move || runner.run())?;
         for _ in 0..options.compilers {

@@ -23,6 +23,7 @@ use crate::decode::engine::Engine;
 use crate::decode::request::Request;
 use crate::decode::session::Session;
 use crate::error::{Error, ErrorKind, Result};
+use crate::model::internal;
 
 /// A request that was rejected.
 pub struct Rejected {
@@ -215,10 +216,4 @@ pub(super) fn compile(engine: &Engine, queue: &Queue) {
 
 pub(super) fn cancelled() -> Error {
     Error::new(ErrorKind::Cancelled, "the request was cancelled before it began")
-}
-
-/// Returns the error for a caught panic.
-pub(super) fn internal(doing: &str) -> Error {
-    Error::new(ErrorKind::Model, format!("the request failed inside while {doing}"))
-        .hint("this is a fault of the program; other requests are not concerned")
 }

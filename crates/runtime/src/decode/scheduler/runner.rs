@@ -12,9 +12,8 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::queue::{Queue, Ready, cancelled, internal};
+use super::queue::{Queue, Ready, cancelled};
 use super::sequence::Sequence;
-use super::workers::Workers;
 use super::{SchedulerOptions, SchedulerStats};
 use crate::decode::drafting::BatchContext;
 use crate::decode::engine::Engine;
@@ -22,6 +21,7 @@ use crate::decode::prefix_cache::PrefixCache;
 use crate::decode::session::{MaskJob, NextForward, Session};
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::{Model, Segment};
+use crate::threads::Threads;
 
 /// Number of mask rows at which they are filled while the forward runs.
 const ROWS_TO_FILL_ASIDE: usize = 8;
@@ -35,7 +35,7 @@ pub(super) struct Runner {
     queue: Arc<Queue>,
     shown: Arc<Mutex<SchedulerStats>>,
     options: SchedulerOptions,
-    helpers: Workers,
+    threads: Threads,
     prefixes: PrefixCache,
     active: Vec<Sequence>,
     figures: SchedulerStats,
@@ -49,18 +49,18 @@ impl Runner {
         queue: Arc<Queue>,
         shown: Arc<Mutex<SchedulerStats>>,
         options: &SchedulerOptions,
-    ) -> Result<Runner> {
-        Ok(Runner {
+    ) -> Runner {
+        Runner {
+            threads: engine.threads().clone(),
             engine,
             queue,
             shown,
             options: options.clone(),
-            helpers: Workers::new(options.helpers)?,
             prefixes: PrefixCache::new(options.prefix_bytes),
             active: Vec::new(),
             figures: SchedulerStats::default(),
             turn: 0,
-        })
+        }
     }
 
     /// Runs until the queue is closed.
@@ -136,7 +136,7 @@ impl Runner {
     fn round(&mut self) {
         self.follow();
         let company = self.batch_context();
-        self.helpers.each(&mut self.active, |active| {
+        self.threads.each(&mut self.active, |active| {
             active.join(company);
             active.step();
         });
@@ -201,7 +201,7 @@ impl Runner {
                 segments.push(segment);
                 members.push(i);
             }
-            let rows = run(&self.helpers, &model, &mut segments);
+            let rows = run(&self.threads, &model, &mut segments);
             drop(segments);
             self.figures.draft_forwards += 1;
             for (i, rows) in members.into_iter().zip(rows) {
@@ -233,13 +233,16 @@ impl Runner {
         figures.most_rows = figures.most_rows.max(rows);
         figures.most_sequences = figures.most_sequences.max(segments.len());
         let target = self.engine.target();
-        let (results, filled) = match parts(&self.helpers, target, &segments) {
-            // The helpers run the model; each fills the masks of the rows it verifies.
-            Some(sizes) => (run_parts(&self.helpers, target, &mut segments, sizes), false),
-            None => self.helpers.run_alongside(&mut jobs, Filling::run, || run_here(target, &mut segments)),
-        };
+        let threads = &self.threads;
+        // The thread only waits for a device, so others fill the masks meanwhile.
+        let results = std::thread::scope(|scope| {
+            if !jobs.is_empty() {
+                scope.spawn(|| threads.each(&mut jobs, Filling::run));
+            }
+            run(threads, target, &mut segments)
+        });
         drop(segments);
-        for job in jobs.into_iter().filter(|_| filled) {
+        for job in jobs {
             if let Some(session) = &mut self.active[job.member].session {
                 session.set_masks(job.rows);
             }
@@ -252,7 +255,7 @@ impl Runner {
             .filter_map(|(i, a)| Some((a, results[members.iter().position(|m| *m == i)?].take()?)))
             .map(|(a, rows)| (a, Some(rows)))
             .collect();
-        self.helpers.each(&mut judged, |(active, rows)| {
+        self.threads.each(&mut judged, |(active, rows)| {
             if let Some(rows) = rows.take() {
                 active.take(rows);
             }
@@ -293,7 +296,7 @@ impl Runner {
             shares.push((i, usize::MAX));
         }
         // Each thread can run one of several prompts.
-        let together = self.helpers.threads();
+        let together = self.threads.number();
         for (k, &i) in prompts.iter().enumerate() {
             if left == 0 {
                 break;
@@ -306,9 +309,12 @@ impl Runner {
         shares
     }
 
-    /// Returns jobs for the masks to be filled while the forward runs; none if they are too few to
-    /// be worth it.
+    /// Returns jobs for the masks to be filled while a device runs the forward; none if they are too few
+    /// to be worth it.
     fn mask_jobs(&self, shares: &[(usize, usize)]) -> Vec<Filling> {
+        if !self.engine.target().is_on_device() {
+            return Vec::new();
+        }
         let jobs: Vec<Filling> = shares
             .iter()
             .filter_map(|&(member, most)| {
@@ -350,8 +356,8 @@ impl Filling {
 }
 
 /// Returns the number of segments for each thread, if the forward runs on several.
-fn parts(helpers: &Workers, model: &Model, segments: &[Segment]) -> Option<Vec<usize>> {
-    let count = helpers.threads().min(segments.len());
+fn parts(threads: usize, model: &Model, segments: &[Segment]) -> Option<Vec<usize>> {
+    let count = threads.min(segments.len());
     if count < 2 {
         return None;
     }
@@ -374,56 +380,17 @@ fn parts(helpers: &Workers, model: &Model, segments: &[Segment]) -> Option<Vec<u
     model.runs_in_parts(rows, count, largest).then_some(sizes)
 }
 
-/// Runs a forward, on several threads if that is faster.
-fn run(helpers: &Workers, model: &Model, segments: &mut [Segment]) -> Vec<Result<Vec<Vec<f32>>>> {
-    match parts(helpers, model, segments) {
-        Some(sizes) => run_parts(helpers, model, segments, sizes),
-        None => run_here(model, segments),
-    }
-}
-
-/// Runs a forward for each part, on a thread of its own.
-fn run_parts(
-    helpers: &Workers,
-    model: &Model,
-    segments: &mut [Segment],
-    sizes: Vec<usize>,
-) -> Vec<Result<Vec<Vec<f32>>>> {
+/// Runs a forward: one for each part on a thread of its own, if that is faster, or one of all
+/// segments, whose products the threads share.
+fn run(threads: &Threads, model: &Model, segments: &mut [Segment]) -> Vec<Result<Vec<Vec<f32>>>> {
+    let Some(sizes) = parts(threads.number(), model, segments) else { return model.forward_batch(segments) };
     let mut rest = segments;
-    let mut slices = Vec::with_capacity(sizes.len());
+    let mut parts = Vec::with_capacity(sizes.len());
     for size in sizes {
         let (part, others) = rest.split_at_mut(size);
-        slices.push(part);
+        parts.push((part, Vec::new()));
         rest = others;
     }
-    helpers
-        .parts(slices, |part| guarded(part, |s| model.forward_batch_here(s)))
-        .into_iter()
-        .flatten()
-        .collect()
-}
-
-/// Runs one forward of all segments, with its products distributed over threads by the model.
-fn run_here(model: &Model, segments: &mut [Segment]) -> Vec<Result<Vec<Vec<f32>>>> {
-    guarded(segments, |s| model.forward_batch(s))
-}
-
-/// Runs a forward. If it panics, the sequences run one by one, so that only those fail that cannot
-/// run.
-fn guarded(
-    segments: &mut [Segment],
-    forward: impl Fn(&mut [Segment]) -> Vec<Result<Vec<Vec<f32>>>>,
-) -> Vec<Result<Vec<Vec<f32>>>> {
-    let before: Vec<usize> = segments.iter().map(|s| s.cache.len()).collect();
-    // An unfinished forward has appended nothing that counts.
-    if let Ok(rows) = catch_unwind(AssertUnwindSafe(|| forward(segments))) {
-        return rows;
-    }
-    let failed = || Err(internal("passing through the model"));
-    let alone = |(segment, before): (&mut Segment, usize)| {
-        segment.cache.truncate(before);
-        let result = catch_unwind(AssertUnwindSafe(|| forward(std::slice::from_mut(segment)).pop()));
-        result.ok().flatten().unwrap_or_else(failed)
-    };
-    segments.iter_mut().zip(before).map(alone).collect()
+    threads.each(&mut parts, |(part, results)| *results = model.forward_batch_here(part));
+    parts.into_iter().flat_map(|(_, results)| results).collect()
 }

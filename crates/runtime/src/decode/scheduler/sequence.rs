@@ -10,13 +10,14 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::handle::Answer;
-use super::queue::{Ready, internal};
+use super::queue::Ready;
 use crate::decode::Event;
 use crate::decode::drafting::BatchContext;
 use crate::decode::output::Output;
 use crate::decode::prefix_cache::{MIN_PREFIX_TOKENS, PrefixCache, common};
 use crate::decode::session::{NextForward, Session};
 use crate::error::Result;
+use crate::model::internal;
 
 /// A request in the batch.
 pub(super) struct Sequence {

@@ -16,14 +16,27 @@
 //! - Keys by position were rejected: each score is then a sum across a vector, which takes many
 //!   more instructions.
 
+use std::cell::Cell;
+use std::ops::Range;
+
 use half::f16;
+use smallvec::SmallVec;
 
 use super::simd16::{LANES16, Simd16, Simd16Work};
 use super::{Target, parallel_for, simd16};
+use crate::threads;
+
+thread_local! {
+    /// The scores of the last rows on this thread, kept for their memory.
+    static SCORES: Cell<Vec<f32>> = const { Cell::new(Vec::new()) };
+}
 
 /// Number of positions whose keys lie together. Element c of the keys of position p is at `(p /
 /// KEY_BLOCK * width + c) * KEY_BLOCK + p % KEY_BLOCK`, where `width` is that of all key heads.
 pub(crate) const KEY_BLOCK: usize = LANES16;
+
+/// Largest number of scores that a thread keeps the memory of.
+const MOST_KEPT_SCORES: usize = 1 << 20;
 
 /// Number of queries, rows times heads of a key head, that are worked on together: as many as fit
 /// in the registers.
@@ -129,10 +142,16 @@ impl<E: KvElement> Attention<'_, E> {
         }
         assert_eq!(out.len(), rows * width);
         let target = Target { start: out.as_mut_ptr(), len: out.len(), stride: width };
-        parallel_for(tiles * kv_heads, work, |range| {
-            let mut scores = Vec::new();
+        // With fewer items than threads, the heads of a key head are shared out as well.
+        let group = one.heads / kv_heads;
+        let splits = threads::number().div_ceil((tiles * kv_heads).max(1)).min(group);
+        parallel_for(tiles * kv_heads * splits, work, |range| {
+            let mut scores = SCORES.take();
             for item in range {
+                let (item, split) = (item / splits, item % splits);
                 let tile = item / kv_heads;
+                let first_head = item % kv_heads * group;
+                let heads = first_head + group * split / splits..first_head + group * (split + 1) / splits;
                 let part = first.partition_point(|f| f.1 <= tile) - 1;
                 let (a, (row, before)) = (&parts[part], first[part]);
                 let from = (tile - before) * rows_together;
@@ -140,11 +159,14 @@ impl<E: KvElement> Attention<'_, E> {
                 if a.start + rows.end > a.window {
                     // With a window, rows do not begin with the same key.
                     for r in std::mem::take(&mut rows) {
-                        a.some_rows(r..r + 1, row + r, item % kv_heads, &mut scores, &target);
+                        a.some_rows(r..r + 1, row + r, heads.clone(), &mut scores, &target);
                     }
                 } else {
-                    a.some_rows(rows, row + from, item % kv_heads, &mut scores, &target);
+                    a.some_rows(rows, row + from, heads, &mut scores, &target);
                 }
+            }
+            if scores.capacity() <= MOST_KEPT_SCORES {
+                SCORES.set(scores);
             }
         });
     }
@@ -154,23 +176,23 @@ impl<E: KvElement> Attention<'_, E> {
         if position < self.fork { position } else { position + self.shift }
     }
 
-    /// Computes the heads of some rows that share a key head, and writes them to rows `to` and
+    /// Computes some heads of some rows, which share a key head, and writes them to rows `to` and
     /// following.
     fn some_rows(
         &self,
-        rows: std::ops::Range<usize>,
+        rows: Range<usize>,
         to: usize,
-        kv_head: usize,
+        heads: Range<usize>,
         scores: &mut Vec<f32>,
         out: &Target,
     ) {
-        let (group, d) = (self.heads / self.kv_heads, self.head_dim);
+        let (kv_head, d) = (heads.start / (self.heads / self.kv_heads), self.head_dim);
         let from = (self.start + rows.start + 1).saturating_sub(self.window);
         let blocks = from / KEY_BLOCK..(self.start + rows.end + self.shift).div_ceil(KEY_BLOCK);
         let (origin, stride) = (blocks.start * KEY_BLOCK, blocks.len() * KEY_BLOCK);
-        let mut queries = Vec::with_capacity(rows.len() * group);
+        let mut queries = SmallVec::<[Query; 8]>::new();
         for (i, row) in rows.enumerate() {
-            for head in kv_head * group..(kv_head + 1) * group {
+            for head in heads.clone() {
                 let q = &self.q[row * self.q_stride + head * d..][..d];
                 queries.push(Query { q, end: self.start + row + 1, row: to + i, column: head * d });
             }

@@ -10,9 +10,12 @@
 //! Widening them when they are loaded was rejected: the results are the same, bit for bit, at twice
 //! the memory.
 
+use std::ops::Range;
+
 use half::{bf16, f16};
 
-use super::f32_matmul::{Out, Rows, Weight, matmul_f32, matmul_f32_columns};
+use super::Target;
+use super::f32_matmul::{COLUMNS_PER_ITEM, Rows, Weight, matmul_f32_columns, product_range};
 use super::matrix::Matrix;
 use super::quantize::Activations;
 
@@ -74,8 +77,18 @@ impl<T: Stored> Matrix for Dense<T> {
         self.width
     }
 
-    fn multiply(&self, x: &mut Activations, out: Out<'_>) {
-        matmul_f32(&x.rows, &self.all(), out);
+    fn outputs_per_item(&self) -> usize {
+        COLUMNS_PER_ITEM
+    }
+
+    fn prepare(&self, _: &mut Activations) {}
+
+    fn is_prepared(&self, _: &Activations) -> bool {
+        true
+    }
+
+    fn multiply_range(&self, x: &Activations, outputs: Range<usize>, out: &Target) {
+        product_range(&x.rows, &self.all(), outputs.start, outputs.end, out);
     }
 
     fn multiply_columns(&self, x: &[f32], outputs: &[u32], out: &mut [f32]) {

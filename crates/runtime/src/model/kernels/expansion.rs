@@ -15,10 +15,10 @@
 //!   ranks to 32, and need a further pass to add up.
 //! - Numbers by output were rejected: a sum of 16 or 24 terms fills no vector.
 
-use super::f32_matmul::in_items;
+use super::matrix::item_size;
 use super::quantize::BLOCK;
 use super::simd16::{LANES16, Simd16, Simd16Work, run};
-use super::{Out, Rows, Target};
+use super::{Out, Rows, Target, parallel_for};
 
 /// Number of outputs of one work item.
 const OUTPUTS_PER_ITEM: usize = 8 * BLOCK;
@@ -97,8 +97,13 @@ impl Expansion {
     /// Adds the products of the rows of `z` to the rows of `out`.
     pub fn add(&self, z: &Rows, out: Out<'_>) {
         assert_eq!(z.width, self.inputs, "widths of a product");
-        in_items(z, self.outputs, OUTPUTS_PER_ITEM, out, |from, to, out| {
-            run(OutputRange { z, w: self, from, to, out });
+        // Items of whole blocks, also for one row.
+        let size = item_size(self.outputs, OUTPUTS_PER_ITEM, z.rows.max(2)).next_multiple_of(BLOCK);
+        let out = out.target(z.rows, self.outputs);
+        parallel_for(self.outputs.div_ceil(size), z.rows * self.outputs * self.inputs, |range| {
+            for from in range.map(|item| item * size) {
+                run(OutputRange { z, w: self, from, to: (from + size).min(self.outputs), out: &out });
+            }
         });
     }
 }

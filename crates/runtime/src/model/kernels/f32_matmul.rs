@@ -10,12 +10,12 @@
 
 use half::{bf16, f16};
 
+use super::Target;
 use super::simd8::{LANES8, Simd8, Work, run};
-use super::{Target, parallel_for};
 
 /// Number of columns of one work item, so that their weights stay in the caches of the core for all
 /// rows.
-const COLUMNS_PER_ITEM: usize = 48;
+pub(super) const COLUMNS_PER_ITEM: usize = 48;
 
 /// A float that is multiplied in single precision.
 pub(crate) trait Weight: Copy + Send + Sync + 'static {
@@ -109,6 +109,14 @@ impl<'a, T> Rows<'a, T> {
 pub(crate) struct Out<'a> {
     pub data: &'a mut [f32],
     pub stride: usize,
+}
+
+impl Out<'_> {
+    /// Returns the destination of so many rows and columns, for several threads.
+    pub(super) fn target(self, rows: usize, columns: usize) -> Target {
+        assert!(rows == 0 || (rows - 1) * self.stride + columns <= self.data.len(), "a result without room");
+        Target { start: self.data.as_mut_ptr(), len: self.data.len(), stride: self.stride }
+    }
 }
 
 /// Multiplies R rows of x with C rows of w.
@@ -235,31 +243,6 @@ pub(super) fn product_range<T: Weight>(x: &Rows, w: &Rows<'_, T>, from: usize, t
     run(Columns { x, w, from, to, out });
 }
 
-/// Runs `work` over ranges of `size` outputs, on as many threads as pay. Ranges begin at multiples
-/// of `size`.
-pub(super) fn in_items(
-    x: &Rows,
-    outputs: usize,
-    size: usize,
-    out: Out<'_>,
-    work: impl Fn(usize, usize, &Target) + Sync,
-) {
-    assert!(x.rows == 0 || (x.rows - 1) * out.stride + outputs <= out.data.len());
-    let target = Target { start: out.data.as_mut_ptr(), len: out.data.len(), stride: out.stride };
-    parallel_for(outputs.div_ceil(size), x.rows * outputs * x.width, |range| {
-        for item in range {
-            let from = item * size;
-            work(from, (from + size).min(outputs), &target);
-        }
-    });
-}
-
-/// Computes `out[r][c] = x.row(r) . w.row(c)`.
-pub(crate) fn matmul_f32<T: Weight>(x: &Rows, w: &Rows<'_, T>, out: Out<'_>) {
-    assert_eq!(x.width, w.width, "widths of a product");
-    in_items(x, w.rows, COLUMNS_PER_ITEM, out, |from, to, target| product_range(x, w, from, to, target));
-}
-
 /// Some columns of one row's product: `out[i] = x . w.row(columns[i])`.
 struct Chosen<'a, T> {
     x: &'a [f32],
@@ -300,6 +283,10 @@ pub(crate) fn matmul_f32_columns<T: Weight>(x: &[f32], w: &Rows<'_, T>, columns:
 mod tests {
     use super::super::tests::noise;
     use super::*;
+
+    fn matmul_f32<T: Weight>(x: &Rows, w: &Rows<'_, T>, out: Out<'_>) {
+        product_range(x, w, 0, w.rows, &out.target(x.rows, w.rows));
+    }
 
     #[test]
     fn numbers_of_16_bits_give_the_bits_of_the_same_numbers_in_32() {

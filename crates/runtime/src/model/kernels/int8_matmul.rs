@@ -23,12 +23,13 @@
 //!   overlap with their work. The gain is small, begins at sixteen rows, and needs much code and a
 //!   system call.
 
-use super::f32_matmul::in_items;
+use std::ops::Range;
+
 use super::formats::{BlockFormat, GROUP};
 use super::packed::Packed;
-use super::quantize::{Activations, BLOCK, Int8Rows, MOST_ROWS_OF_PAIR, MOST_ROWS_UNPACKED, TileShape};
+use super::quantize::{BLOCK, Int8Rows, MOST_ROWS_OF_PAIR, MOST_ROWS_UNPACKED, TileShape};
 use super::simd16::{LANES16, Simd16, Simd16Work, run};
-use super::{Out, Rows, Target};
+use super::{Rows, Target};
 
 /// A block of activations of some rows; see [`Int8Rows`].
 #[derive(Clone, Copy)]
@@ -44,7 +45,7 @@ struct TileInput {
 const PREFETCH_BYTES: usize = 8192;
 
 /// Number of outputs of one work item.
-const OUTPUTS_PER_ITEM: usize = 64;
+pub(super) const OUTPUTS_PER_ITEM: usize = 64;
 
 /// The tiles of groups of outputs that follow each other, as a product reads them.
 #[derive(Clone, Copy)]
@@ -321,19 +322,14 @@ unsafe fn row_tile<V: Simd16, F: BlockFormat, const G: usize>(
     unsafe { tiles_of!(1 2 3 4 5 6 7 8 9 10 11 12) }
 }
 
-/// Computes `out[r][c] = x.row(r) . w.row(c)`, with the activations in 8 bits.
-pub(super) fn matmul_int8<F: BlockFormat>(x: &mut Activations, w: &Packed<F>, out: Out<'_>) {
-    assert_eq!(x.rows.width, w.width(), "widths of a product");
-    let shape = TileShape::new(w.rows() * w.width(), F::IS_BYTES);
-    let rows = x.rows;
-    let rounded = x.rounded(shape, F::SCALED, F::IS_BYTES);
-    in_items(&rows, w.rows(), OUTPUTS_PER_ITEM, out, |from, to, target| {
-        let outputs = Outputs { from, to, out: target };
-        match rounded.rows {
-            1 => run(OneRow { x: rounded, w, outputs }),
-            _ => run(SeveralRows { x: rounded, w, outputs }),
-        }
-    });
+/// Computes the outputs `from..to` of `out[r][c] = x.row(r) . w.row(c)`, with the activations in 8 bits.
+pub(super) fn matmul_int8<F: BlockFormat>(x: &Int8Rows, w: &Packed<F>, outputs: Range<usize>, out: &Target) {
+    assert_eq!(x.width, w.width(), "widths of a product");
+    let outputs = Outputs { from: outputs.start, to: outputs.end, out };
+    match x.rows {
+        1 => run(OneRow { x, w, outputs }),
+        _ => run(SeveralRows { x, w, outputs }),
+    }
 }
 
 /// Some columns of one row's product.

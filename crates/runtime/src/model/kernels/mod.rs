@@ -18,9 +18,9 @@
 //! General matrix libraries were rejected. They switch between different kernels (and roundings) at
 //! m = 1, and at m = 2 they pay about twice a matrix-vector product for packing.
 
-use std::cell::Cell;
+use std::ops::Range;
 
-use candle_core::utils::barrier_pool;
+use crate::threads;
 
 mod activation;
 mod argmax;
@@ -49,12 +49,12 @@ pub(crate) use matrix::{Matrix, multiply_all};
 pub(crate) use packed::Packed;
 pub(crate) use quantize::Activations;
 
-/// Number of multiply-adds below which handing work to other threads costs more than it saves.
+/// Number of multiply-adds for which another thread costs less than it saves.
 const PARALLEL_WORK: usize = 1 << 18;
 
 /// A destination to which several threads write disjoint parts.
 #[derive(Clone, Copy)]
-struct Target {
+pub(crate) struct Target {
     start: *mut f32,
     len: usize,
     stride: usize,
@@ -73,6 +73,13 @@ impl Target {
         // SAFETY: the code that makes a target checks that it holds all rows and columns of the
         // work, and no other thread touches this element.
         unsafe { *self.start.add(at) = value }
+    }
+
+    /// Returns the part from a column on.
+    fn beginning_at(&self, column: usize) -> Target {
+        let column = column.min(self.len);
+        // SAFETY: within the destination.
+        Target { start: unsafe { self.start.add(column) }, len: self.len - column, ..*self }
     }
 
     /// Writes values in columns from `column` on.
@@ -121,51 +128,14 @@ impl Target {
     }
 }
 
-thread_local! {
-    /// True if the products of this thread stay on it.
-    static SINGLE_THREADED: Cell<bool> = const { Cell::new(false) };
-}
-
-/// Runs `work` without help from other threads, which have work of their own.
-pub(crate) fn single_threaded<R>(work: impl FnOnce() -> R) -> R {
-    struct Reset(bool);
-    impl Drop for Reset {
-        fn drop(&mut self) {
-            SINGLE_THREADED.set(self.0);
-        }
-    }
-    let _reset = Reset(SINGLE_THREADED.replace(true));
-    work()
-}
-
-/// Returns true if products may be shared out among threads.
-pub(crate) fn has_pool() -> bool {
-    barrier_pool().n_workers() > 0
-}
-
-/// Returns the number of threads that may share the work of this thread.
-pub(crate) fn threads() -> usize {
-    if SINGLE_THREADED.get() { 1 } else { barrier_pool().n_workers() + 1 }
-}
-
 /// Returns true if the processor has the widest vectors that the kernels use.
 pub(crate) fn has_wide_vectors() -> bool {
     simd16::has_32_registers()
 }
 
-/// Runs `work` over `0..count`, each call on one thread of the pool without help from others.
-pub(crate) fn on_every_thread(count: usize, work: impl Fn(usize) + Sync) {
-    barrier_pool().execute_chunked(count, |range| single_threaded(|| range.for_each(&work)));
-}
-
-/// Runs `work` over `0..items`, on candle's own pool if that pays. A second pool would compete with
-/// it for the cores.
-fn parallel_for(items: usize, multiply_adds: usize, work: impl Fn(std::ops::Range<usize>) + Sync) {
-    if multiply_adds < PARALLEL_WORK || SINGLE_THREADED.get() || !has_pool() {
-        work(0..items);
-    } else {
-        barrier_pool().execute_chunked(items, work);
-    }
+/// Runs `work` over `0..items`, on as many threads as pay.
+fn parallel_for(items: usize, multiply_adds: usize, work: impl Fn(Range<usize>) + Sync) {
+    threads::in_chunks(items, multiply_adds / PARALLEL_WORK, work);
 }
 
 /// Computes `out = x / rms(x) * weight`, row by row.

@@ -2,20 +2,20 @@
 //!
 //! # Cost
 //!
-//! Packing passes over the blocks once and runs on all threads of rayon's pool.
+//! Packing passes over the blocks once and runs on all threads.
 
 use std::marker::PhantomData;
-use std::ops::Deref;
+use std::ops::{Deref, Range};
 
 use memmap2::MmapMut;
-use rayon::prelude::*;
 
-use super::f32_matmul::Out;
+use super::Target;
 use super::formats::{BlockFormat, GROUP};
-use super::int8_matmul::{matmul_int8, matmul_int8_columns};
+use super::int8_matmul::{OUTPUTS_PER_ITEM, matmul_int8, matmul_int8_columns};
 use super::matrix::Matrix;
-use super::quantize::{Activations, BLOCK};
+use super::quantize::{Activations, BLOCK, TileShape};
 use super::simd16::{LANES16, Portable, Simd16};
+use crate::threads;
 
 /// Bytes from which memory is taken in huge pages, so that reading it needs few translations of
 /// addresses.
@@ -79,8 +79,9 @@ impl<F: BlockFormat> Packed<F> {
         assert!(rows.iter().all(|row| row.len() == row_bytes), "rows of the same width");
         let group_bytes = width / F::BLOCK_WEIGHTS * F::TILE;
         let mut tiles = TileBuffer::new(rows.len().div_ceil(GROUP) * group_bytes);
-        let groups = tiles.bytes().par_chunks_exact_mut(group_bytes).zip(rows.par_chunks(GROUP));
-        groups.for_each(|(group, rows)| {
+        let groups = tiles.bytes().chunks_exact_mut(group_bytes).zip(rows.chunks(GROUP));
+        let mut groups: Vec<(&mut [u8], &[&[u8]])> = groups.collect();
+        threads::each(&mut groups, |(group, rows)| {
             // Tile by tile, so that a tile is written while it is in the caches.
             for (i, tile) in group.chunks_exact_mut(F::TILE).enumerate() {
                 for (lane, row) in rows.iter().enumerate() {
@@ -140,8 +141,21 @@ impl<F: BlockFormat> Matrix for Packed<F> {
         self.width
     }
 
-    fn multiply(&self, x: &mut Activations, out: Out<'_>) {
-        matmul_int8(x, self, out);
+    fn outputs_per_item(&self) -> usize {
+        OUTPUTS_PER_ITEM
+    }
+
+    fn prepare(&self, x: &mut Activations) {
+        x.round(TileShape::new(self.rows * self.width, F::IS_BYTES), F::SCALED, F::IS_BYTES);
+    }
+
+    fn is_prepared(&self, x: &Activations) -> bool {
+        x.rounded(F::SCALED, F::IS_BYTES).is_some()
+    }
+
+    fn multiply_range(&self, x: &Activations, outputs: Range<usize>, out: &Target) {
+        let Some(rounded) = x.rounded(F::SCALED, F::IS_BYTES) else { unreachable!("rows are prepared") };
+        matmul_int8(rounded, self, outputs, out);
     }
 
     fn multiply_columns(&self, x: &[f32], outputs: &[u32], out: &mut [f32]) {

@@ -169,17 +169,22 @@ impl<'a> Activations<'a> {
         Activations { rows, rounded: None }
     }
 
-    /// Returns the rounded rows for weights of which `scaled` inputs have the same scale. Their tiles
-    /// are as wanted, or as an earlier product had them, if weights that are `bytes` or not can use
-    /// these.
-    pub(super) fn rounded(&mut self, tiling: TileShape, scaled: usize, bytes: bool) -> &Int8Rows {
-        let is_usable = |rounded: &Int8Rows| {
-            rounded.scaled == scaled && (bytes || rounded.tiling.largest() <= MOST_ROWS_UNPACKED)
-        };
-        if let Some(other) = self.rounded.take_if(|rounded| !is_usable(rounded)) {
-            other.recycle();
+    /// Rounds the rows for weights of which `scaled` inputs have the same scale. Their tiles are as
+    /// wanted, or as an earlier product had them, if weights that are `bytes` or not can use these.
+    pub(super) fn round(&mut self, tiling: TileShape, scaled: usize, bytes: bool) {
+        if self.rounded(scaled, bytes).is_none() {
+            if let Some(other) = self.rounded.take() {
+                other.recycle();
+            }
+            self.rounded = Some(Int8Rows::new(&self.rows, tiling, scaled));
         }
-        self.rounded.get_or_insert_with(|| Int8Rows::new(&self.rows, tiling, scaled))
+    }
+
+    /// Returns the rounded rows, if such weights can use them.
+    pub(super) fn rounded(&self, scaled: usize, bytes: bool) -> Option<&Int8Rows> {
+        self.rounded.as_ref().filter(|rounded| {
+            rounded.scaled == scaled && (bytes || rounded.tiling.largest() <= MOST_ROWS_UNPACKED)
+        })
     }
 }
 

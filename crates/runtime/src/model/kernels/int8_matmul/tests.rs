@@ -2,9 +2,10 @@ use candle_core::quantized::{QStorage, QTensor};
 use candle_core::{Device, Storage};
 use half::f16;
 
+use super::super::Out;
 use super::super::formats::{self, iq4_nl::Iq4Nl, iq4_xs::Iq4Xs};
-use super::super::matrix::Matrix;
-use super::super::quantize::{Round, ShapeOf};
+use super::super::matrix::{Matrix, multiply_all};
+use super::super::quantize::{Activations, Round, ShapeOf};
 use super::super::simd16::Portable;
 #[cfg(target_arch = "x86_64")]
 use super::super::simd16::{Avx2, Avx512, has_avx512};
@@ -113,10 +114,8 @@ fn blocks_that_candle_lacks_widen_as_those_of_the_reference() {
 fn whole(x: &[f32], w: &impl Matrix) -> Vec<f32> {
     let rows = x.len() / w.inputs();
     let mut out = vec![0.0; rows * w.outputs()];
-    w.multiply(
-        &mut Activations::new(Rows::new(x, rows, w.inputs())),
-        Out { data: &mut out, stride: w.outputs() },
-    );
+    let mut x = Activations::new(Rows::new(x, rows, w.inputs()));
+    multiply_all(&[w], &mut x, Out { data: &mut out, stride: w.outputs() });
     out
 }
 
@@ -224,9 +223,10 @@ impl Check for After<'_> {
     fn check<F: BlockFormat>(&self, kind: TensorType, w: &Packed<F>, _: &[f32]) {
         let (rows, n) = (self.x.len() / w.width(), self.first.outputs());
         let mut x = Activations::new(Rows::new(self.x, rows, w.width()));
-        self.first.multiply(&mut x, Out { data: &mut vec![0.0; rows * n], stride: n });
-        let mut out = vec![0.0; rows * w.rows()];
-        w.multiply(&mut x, Out { data: &mut out, stride: w.rows() });
+        let width = n + w.rows();
+        let mut both = vec![0.0; rows * width];
+        multiply_all(&[self.first, w as &dyn Matrix], &mut x, Out { data: &mut both, stride: width });
+        let out: Vec<f32> = both.chunks_exact(width).flat_map(|row| &row[n..]).copied().collect();
         assert!(out == whole(self.x, w), "{kind:?}, {rows} rows");
     }
 }
