@@ -128,6 +128,12 @@ fn a_decode_report_is_complete_and_exact_arms_have_the_text_of_off() {
     let line = out.lines().find(|line| line.starts_with("record") && line.contains("exact")).unwrap();
     assert!(line.ends_with("slower"), "{line}");
     assert!(out.contains(" slower, ") && out.contains(" within the noise"), "{out}");
+
+    let only = ["--only", "record", "--arms", "exact", "--threads", "1,2"];
+    let out = bench(&[&["decode", "--scenarios", &toml], &rounds[..], &only].concat());
+    let rows: Vec<&str> = out.lines().filter(|line| line.ends_with("yes")).collect();
+    let names = ["off, 1 thread ", "off, 2 threads ", "exact, 1 thread ", "exact, 2 threads "];
+    assert!(rows.len() == 4 && rows.iter().zip(names).all(|(row, name)| row.starts_with(name)), "{out}");
 }
 
 #[test]

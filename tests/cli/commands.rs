@@ -593,7 +593,7 @@ fn chats_use_the_template_that_is_asked_for() {
 }
 
 #[test]
-fn a_batch_prints_the_same_lines() {
+fn a_batch_and_threads_print_the_same_lines() {
     let quoting = r#"{"type":"object","properties":{"vendor":{"type":"string","x-verbatim":true}},
         "required":["vendor"],"additionalProperties":false}"#;
     let dir = tempfile::tempdir().unwrap();
@@ -608,9 +608,14 @@ fn a_batch_prints_the_same_lines() {
         };
         let (alone, code) = run(&[]);
         assert_eq!((alone.lines().count(), code), (6, Some(1)));
-        assert_eq!(run(&["--batch", "4"]), (alone, code));
+        assert_eq!(run(&["--threads", "1"]), (alone.clone(), code));
+        assert_eq!(run(&["--batch", "4", "--threads", "3"]), (alone, code));
     }
-    assert_eq!(ffwd(&["extract", TEXT, "--schema", SCHEMA, "--batch", "0"]).status.code(), Some(2));
+    for wrong in [["--batch", "0"], ["--threads", "0"], ["--threads", "1,2"]] {
+        let output = ffwd(&[&["extract", TEXT, "--schema", SCHEMA], &wrong[..]].concat());
+        assert_eq!(output.status.code(), Some(2), "{wrong:?}");
+        assert!(texts(&output).1.contains(wrong[0]), "{output:?}");
+    }
 }
 
 #[test]

@@ -102,6 +102,15 @@ fn a_target_that_panics_for_one_sequence_fails_that_one() {
 }
 
 #[test]
+fn a_target_that_panics_is_an_error_of_the_generation() {
+    let (target, draft, vocab) = parts();
+    let target = target.with_logits_hook(|_, _, _| panic!("a fault on purpose"));
+    let error = Engine::from_parts(target, draft, vocab).unwrap().generate(&sound(0)).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Model);
+    assert!(error.hint_text().is_some());
+}
+
+#[test]
 fn logits_that_are_no_numbers_fail_their_sequence() {
     let nan = |_, logits: &mut [Vec<f32>]| {
         logits.iter_mut().for_each(|row| row.fill(f32::NAN));

@@ -1,10 +1,11 @@
 //! Several threads that share the rows of a forward give the bits of one thread and one token at a
-//! time: prompts in parts, branches, neighbours, windows.
+//! time: prompts in parts, branches, neighbours, windows. Their workers allocate nothing.
 //!
 use ffwd::model::{Branch, KvCache, LoadOptions, Model, Precision, Segment};
+use ffwd_testkit::child;
 use ffwd_testkit::random::Random;
 
-use crate::kit::models;
+use crate::kit::{allocations, models};
 
 /// Logits of tokens that run alone, each behind the ones before it.
 fn one_by_one(model: &Model, tokens: &[u32], cache: &mut KvCache) -> Vec<Vec<f32>> {
@@ -60,4 +61,26 @@ fn rows_of_several_threads_are_those_of_one() {
             assert_eq!(next(cache), next(alone), "what is kept in round {round}");
         }
     }
+}
+
+/// In a process of its own, so that there are no other threads.
+#[test]
+fn workers_allocate_nothing() {
+    if !child::is_child(module_path!(), "workers_allocate_nothing", &[]) {
+        return;
+    }
+    let model = Model::embedded_target(&LoadOptions::default()).unwrap().with_threads(3);
+    let mut cache = model.new_cache().unwrap();
+    let mut forwards = |count: u32| {
+        for token in 0..count {
+            model.forward(&[token, 7], &mut cache, 0..2).unwrap();
+        }
+    };
+    // Each thread has its buffers after some forwards.
+    forwards(60);
+    assert_eq!(allocations::of_other_threads(|| forwards(60)), 0);
+    let within = allocations::of_other_threads(|| {
+        std::thread::spawn(|| drop(vec![1; 100])).join().unwrap();
+    });
+    assert!(within > 0, "other threads are counted");
 }

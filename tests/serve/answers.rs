@@ -107,6 +107,7 @@ fn what_has_run_is_counted() {
     let tokens = answer["usage"]["completion_tokens"].as_u64().unwrap();
     assert!(page.contains(&format!("ffwd_output_tokens_total {tokens}\n")), "{page}");
     assert!(page.contains("ffwd_requests_total{endpoint=\"/v1/chat/completions\",status=\"200\"} 1\n"));
+    assert!(page.contains("ffwd_threads{model=\""), "{page}");
     for line in page.lines().filter(|line| !line.starts_with('#')) {
         let (name, value) = line.rsplit_once(' ').unwrap();
         assert!(!name.is_empty() && value.parse::<f64>().is_ok(), "{line}");

@@ -1,7 +1,7 @@
 //! The model runner of `ffwd`: loads models, decodes under a constraint, extracts records.
 //!
 //! The crate `ffwd` re-exports everything here and is the one to depend on. The modules depend on
-//! each other in one direction: `model`, then `chat` and `sample`, then `draft`, `decode` and
+//! each other in one direction: `threads`, then `model`, then `chat` and `sample`, then `draft`, `decode` and
 //! `extract`. Constraints and bitmasks come from `ffwd-engine`.
 //!
 //! # Cost

@@ -1,16 +1,34 @@
-//! An allocator that notes the largest single allocation of the process.
+//! An allocator that notes the largest single allocation of the process, and counts those of other
+//! threads on request.
 //!
 //! # Cost
 //!
-//! One load for an allocation that is not the largest, so that threads do not compete for the line.
+//! Two loads for an allocation that is not the largest, so that threads do not compete for the line.
 
 use std::alloc::{GlobalAlloc, Layout, System};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::cell::Cell;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// The system's allocator, watched.
 pub struct Watching;
 
 static LARGEST: AtomicUsize = AtomicUsize::new(0);
+static COUNTS: AtomicBool = AtomicBool::new(false);
+static OTHERS: AtomicUsize = AtomicUsize::new(0);
+
+thread_local! {
+    static IS_COUNTED: Cell<bool> = const { Cell::new(true) };
+}
+
+/// Number of allocations of all threads but this one while `work` runs.
+pub fn of_other_threads(work: impl FnOnce()) -> usize {
+    IS_COUNTED.set(false);
+    OTHERS.store(0, Ordering::SeqCst);
+    COUNTS.store(true, Ordering::SeqCst);
+    work();
+    COUNTS.store(false, Ordering::SeqCst);
+    OTHERS.load(Ordering::SeqCst)
+}
 
 /// Bytes of the largest single allocation of this process.
 pub fn largest() -> usize {
@@ -20,6 +38,9 @@ pub fn largest() -> usize {
 fn note(size: usize) {
     if size > LARGEST.load(Ordering::Relaxed) {
         LARGEST.fetch_max(size, Ordering::Relaxed);
+    }
+    if COUNTS.load(Ordering::Relaxed) && IS_COUNTED.get() {
+        OTHERS.fetch_add(1, Ordering::Relaxed);
     }
 }
 

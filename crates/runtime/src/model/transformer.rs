@@ -46,6 +46,8 @@ const FEED_FORWARD_ROWS: usize = 48;
 /// Least number of rows of a thread for which it reads large weights. The threads are in the same layer
 /// at about the same time, so the cache that they share has its weights.
 const SHARED_WEIGHT_ROWS: usize = 16;
+/// Least work of a thread in a layer, in rows times bytes of weights.
+const WORK_PER_THREAD: usize = 1 << 21;
 /// Least number of rows of a shard, if a thread has several.
 const ROWS_PER_SHARD: usize = 32;
 /// Largest number of shards for each thread.
@@ -270,7 +272,9 @@ impl Transformer {
     /// shard reads all weights, which pays only while these are small or the rows many. With many
     /// rows there are several shards for each thread, so that a slow thread takes fewer.
     fn shard_count(&self, rows: usize) -> usize {
-        let threads = threads::number();
+        // A thread with little of its own to do costs more than it saves.
+        let work = rows * self.bytes() / self.blocks.len().max(1);
+        let threads = threads::number().min(work / WORK_PER_THREAD).max(1);
         let each = rows / threads;
         if threads == 1 || each < SHARED_WEIGHT_ROWS && !pays_to_read_weights_for(each, || self.bytes()) {
             return 1;

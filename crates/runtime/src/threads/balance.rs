@@ -19,17 +19,17 @@
 use std::time::{Duration, Instant};
 
 /// Time in regions after which the sums are looked at, and then halved.
-const WINDOW: Duration = Duration::from_millis(12);
+const WINDOW: Duration = Duration::from_millis(24);
 /// Share of the time that workers must save at least.
 const LEAST_GAIN: f64 = 0.02;
 /// First and longest pause without help; each pause in a row is twice as long as the one before.
-const PAUSES: [Duration; 2] = [Duration::from_millis(25), Duration::from_millis(400)];
+const PAUSES: [Duration; 2] = [Duration::from_millis(50), Duration::from_millis(800)];
 /// A wait of this time or more is for a worker that has lost its core.
 const LOST_CORE: Duration = Duration::from_micros(500);
 /// Share of the time in such waits from which the machine counts as busy.
-const BUSY: f64 = 0.1;
+const BUSY: f64 = 0.15;
 /// Number of windows in a row without such a wait after which it counts as quiet.
-const QUIET_WINDOWS: u32 = 40;
+const QUIET_WINDOWS: u32 = 20;
 
 /// A region that has ended.
 #[derive(Debug, Clone, Copy)]
@@ -90,6 +90,13 @@ impl Balance {
         self.calm = if self.lost > 0.0 { 0 } else { self.calm + 1 };
         let was_busy = self.is_busy;
         self.is_busy = self.lost > BUSY * self.spent || was_busy && self.calm < QUIET_WINDOWS;
+        if self.is_busy != was_busy {
+            tracing::debug!(
+                busy = self.is_busy,
+                lost = self.lost / self.spent,
+                "other programs on the cores"
+            );
+        }
         if was_busy && self.saved < LEAST_GAIN * self.spent {
             self.pause = (self.pause * 2).clamp(PAUSES[0], PAUSES[1]);
             self.alone_until = Some(now + self.pause);

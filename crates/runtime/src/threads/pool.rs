@@ -1,8 +1,9 @@
 //! Workers that help the thread that asks with a region of work.
 //!
-//! A region is a number of items. Every thread that works on it claims chunks of them from one
-//! counter, the thread that asks among them. That thread waits only for workers that are inside, so
-//! a worker that is late, or has lost its core, delays the chunk that it holds and nothing else.
+//! A region is a number of items, cut into a part for each thread. A thread claims chunks of its own
+//! part, and then of the parts of others. So it reads the memory of its items in order, and whoever
+//! is faster does more. The thread that asks works too, and waits only for workers that are inside: a
+//! worker that is late, or has lost its core, delays the chunk that it holds and nothing else.
 //!
 //! # Cost
 //!
@@ -15,7 +16,9 @@
 //! - The pools of candle and of rayon were rejected. Both belong to the process. The first waits for
 //!   every worker in every region, so one busy core stalls all products. The second takes several
 //!   times as long for a region.
-//! - Equal shares for all threads were rejected: the region is then as slow as the slowest of them.
+//! - Parts that each thread does alone were rejected: the region is then as slow as the slowest of them.
+//! - One counter for all chunks was rejected: the threads then leap over each other's items, and what
+//!   one has prefetched is read by another.
 
 use std::any::Any;
 use std::cell::UnsafeCell;
@@ -65,7 +68,7 @@ fn is_open(gate: u64, last: u64) -> bool {
 
 /// A value on cache lines of its own.
 #[repr(align(128))]
-struct Line<T>(T);
+struct CacheLine<T>(T);
 
 /// The work of a region.
 #[derive(Clone, Copy)]
@@ -73,16 +76,18 @@ struct Work {
     run: unsafe fn(*const (), Range<usize>),
     data: *const (),
     items: usize,
+    parts: usize,
     chunk: usize,
 }
 
 impl Work {
-    fn new<F: Fn(Range<usize>) + Sync>(items: usize, chunk: usize, work: &F) -> Self {
+    fn new<F: Fn(Range<usize>) + Sync>(items: usize, parts: usize, work: &F) -> Self {
         unsafe fn run<F: Fn(Range<usize>)>(data: *const (), range: Range<usize>) {
             // SAFETY: `data` is the closure of `new`, which lives until the region is closed and empty.
             unsafe { (*data.cast::<F>())(range) }
         }
-        Work { run: run::<F>, data: std::ptr::from_ref(work).cast(), items, chunk }
+        let chunk = items.div_ceil(parts * CHUNKS_PER_THREAD).max(1);
+        Work { run: run::<F>, data: std::ptr::from_ref(work).cast(), items, parts, chunk }
     }
 }
 
@@ -95,12 +100,12 @@ struct Slot {
 
 /// What the workers and the thread that asks share.
 struct Shared {
-    gate: Line<AtomicU64>,
-    /// The first item that nobody has claimed.
-    next: Line<AtomicUsize>,
+    gate: CacheLine<AtomicU64>,
+    /// Of each part the first item that nobody has claimed.
+    next: Box<[CacheLine<AtomicUsize>]>,
     /// Written while the gate is closed and nobody is inside.
-    work: Line<UnsafeCell<Work>>,
-    slots: Box<[Line<Slot>]>,
+    work: CacheLine<UnsafeCell<Work>>,
+    slots: Box<[CacheLine<Slot>]>,
     /// The thread that waits, and the first panic of a worker.
     asker: Mutex<Option<Thread>>,
     panic: Mutex<Option<Box<dyn Any + Send>>>,
@@ -132,24 +137,29 @@ impl Shared {
         None
     }
 
-    /// Claims and runs chunks until none is left. Returns the number of items.
+    /// Claims and runs chunks until none is left, those of part `own` first. Returns the number of items.
     ///
     /// # Safety
     /// The caller is inside the region, or is the thread that opened it.
-    unsafe fn run_chunks(&self) -> usize {
+    unsafe fn run_chunks(&self, own: usize) -> usize {
         // SAFETY: nobody writes while somebody is inside.
         let work = unsafe { *self.work.0.get() };
-        let mut ran = 0;
-        loop {
-            let from = self.next.0.fetch_add(work.chunk, Relaxed);
-            if from >= work.items {
-                return ran;
+        let (mut ran, mut part) = (0, own % work.parts);
+        for _ in 0..work.parts {
+            let (next, end) = (&self.next[part].0, work.items * (part + 1) / work.parts);
+            loop {
+                let from = next.fetch_add(work.chunk, Relaxed);
+                if from >= end {
+                    break;
+                }
+                let to = end.min(from + work.chunk);
+                // SAFETY: the closure lives until the region is closed and empty.
+                unsafe { (work.run)(work.data, from..to) };
+                ran += to - from;
             }
-            let to = work.items.min(from + work.chunk);
-            // SAFETY: the closure lives until the region is closed and empty.
-            unsafe { (work.run)(work.data, from..to) };
-            ran += to - from;
+            part = (part + 1) % work.parts;
         }
+        ran
     }
 
     /// The life of worker `me`.
@@ -161,7 +171,7 @@ impl Shared {
             if let Some(region) = self.enter(last) {
                 last = region;
                 // SAFETY: it has entered.
-                let ran = catch_unwind(AssertUnwindSafe(|| unsafe { self.run_chunks() }));
+                let ran = catch_unwind(AssertUnwindSafe(|| unsafe { self.run_chunks(me + 1) }));
                 if let Err(panic) = ran {
                     lock(&self.panic).get_or_insert(panic);
                 }
@@ -193,7 +203,7 @@ impl Shared {
 
     /// Wakes workers until `wanted` are awake.
     fn wake(&self, wanted: usize) {
-        let asleep = |slot: &&Line<Slot>| slot.0.is_asleep.load(SeqCst);
+        let asleep = |slot: &&CacheLine<Slot>| slot.0.is_asleep.load(SeqCst);
         let awake = self.slots.len() - self.slots.iter().filter(asleep).count();
         for slot in self.slots.iter().filter(asleep).take(wanted.saturating_sub(awake)) {
             slot.0.is_asleep.store(false, SeqCst);
@@ -242,12 +252,12 @@ impl Pool {
     /// Creates a pool of so many workers.
     pub fn new(workers: usize) -> Pool {
         let workers = workers.min(MOST_WORKERS);
-        let slot = |_| Line(Slot { is_asleep: AtomicBool::new(false), thread: OnceLock::new() });
+        let slot = |_| CacheLine(Slot { is_asleep: AtomicBool::new(false), thread: OnceLock::new() });
         let nothing = Work::new(0, 1, &|_: Range<usize>| ());
         let shared = Shared {
-            gate: Line(AtomicU64::new(0)),
-            next: Line(AtomicUsize::new(0)),
-            work: Line(UnsafeCell::new(nothing)),
+            gate: CacheLine(AtomicU64::new(0)),
+            next: (0..=workers).map(|_| CacheLine(AtomicUsize::new(0))).collect(),
+            work: CacheLine(UnsafeCell::new(nothing)),
             slots: (0..workers).map(slot).collect(),
             asker: Mutex::new(None),
             panic: Mutex::new(None),
@@ -280,10 +290,12 @@ impl Pool {
         }
         let shared = &*self.shared;
         asking.handles.get_or_insert_with(|| self.start());
-        let chunk = items.div_ceil((helpers + 1) * CHUNKS_PER_THREAD).max(1);
+        let parts = helpers + 1;
         // SAFETY: the gate is closed, nobody is inside, and this thread alone asks.
-        unsafe { *shared.work.0.get() = Work::new(items, chunk, work) };
-        shared.next.0.store(0, Relaxed);
+        unsafe { *shared.work.0.get() = Work::new(items, parts, work) };
+        for (part, next) in shared.next[..parts].iter().enumerate() {
+            next.0.store(items * part / parts, Relaxed);
+        }
         let region = (shared.gate.0.load(Relaxed) / REGION + 1) % (1 << 32);
         shared.gate.0.store(region.max(1) * REGION + OPEN + helpers as u64 * TICKET, SeqCst);
         shared.wake(helpers);
@@ -291,7 +303,7 @@ impl Pool {
         let clock = if asking.balance.is_busy() { processor_time } else { || None };
         let (ready, before) = (Instant::now(), clock());
         // SAFETY: this thread opened the region.
-        let ran = catch_unwind(AssertUnwindSafe(|| unsafe { shared.run_chunks() }));
+        let ran = catch_unwind(AssertUnwindSafe(|| unsafe { shared.run_chunks(0) }));
         let out_of_work = Instant::now();
         let on_core = before.zip(clock()).map(|(before, now)| now.saturating_sub(before));
         shared.close();
