@@ -62,7 +62,6 @@ pub struct Output {
 }
 
 impl Many {
-    #[expect(clippy::too_many_arguments, reason = "they are keywords in Python")]
     pub fn new(
         py: Python<'_>,
         shared: Shared,
