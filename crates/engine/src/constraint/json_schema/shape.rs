@@ -117,11 +117,9 @@ impl NumberPart {
     }
 
     pub fn is_free(&self) -> bool {
-        self.min.is_none()
-            && self.max.is_none()
-            && self.scale.is_none()
-            && self.magnitude.is_none()
-            && self.divisors.is_empty()
+        // Here and below, a field that is left out is an error.
+        let NumberPart { min, max, scale, magnitude, divisors } = self;
+        min.is_none() && max.is_none() && scale.is_none() && magnitude.is_none() && divisors.is_empty()
     }
 
     fn is_empty(&self) -> bool {
@@ -159,7 +157,8 @@ impl StringPart {
     }
 
     pub fn is_free(&self) -> bool {
-        self.min == 0 && self.max.is_none() && self.tests.is_empty()
+        let StringPart { min, max, tests } = self;
+        *min == 0 && max.is_none() && tests.is_empty()
     }
 }
 
@@ -222,12 +221,9 @@ impl ArrayPart {
     }
 
     pub fn is_free(&self) -> bool {
-        self.prefix.is_empty()
-            && self.rest.is_empty()
-            && self.min == 0
-            && self.max.is_none()
-            && self.unique.is_none()
-            && self.contains.is_empty()
+        let ArrayPart { prefix, rest, min, max, unique, contains } = self;
+        let is_counted = *min > 0 || max.is_some() || unique.is_some() || !contains.is_empty();
+        prefix.is_empty() && rest.is_empty() && !is_counted
     }
 }
 
@@ -324,13 +320,23 @@ pub(super) struct ObjectPart {
 
 impl ObjectPart {
     pub fn is_free(&self) -> bool {
-        self.values.is_empty()
-            && self.required.is_empty()
-            && self.groups.is_empty()
-            && self.min == 0
-            && self.max.is_none()
-            && self.names.is_empty()
-            && self.demands.is_empty()
+        // Order, place and policy forbid nothing.
+        let ObjectPart {
+            values,
+            required,
+            groups,
+            min,
+            max,
+            names,
+            demands,
+            order: _,
+            late: _,
+            count_at: _,
+            open: _,
+            asked: _,
+        } = self;
+        let is_counted = *min > 0 || max.is_some() || !demands.is_empty();
+        values.is_empty() && required.is_empty() && groups.is_empty() && names.is_empty() && !is_counted
     }
 }
 
@@ -381,13 +387,10 @@ impl Default for Shape {
 impl Shape {
     /// Returns true if every JSON value is allowed.
     pub fn is_free(&self) -> bool {
-        self.types == Types::ALL
-            && self.literals.is_none()
-            && self.number.is_free()
-            && self.string.is_free()
-            && self.array.is_free()
-            && self.object.is_free()
-            && self.refusals.is_empty()
+        let Shape { types, literals, terms: _, first_filter: _, number, string, array, object, refusals } =
+            self;
+        let is_plain = *types == Types::ALL && literals.is_none() && refusals.is_empty();
+        is_plain && number.is_free() && string.is_free() && array.is_free() && object.is_free()
     }
 
     /// Returns the bounds on the number of characters, items or properties, by type.
