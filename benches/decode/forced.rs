@@ -101,10 +101,9 @@ fn whole(engine: &Engine, what: &str, document: &str) -> Result<()> {
     let tokens = engine.vocabulary().encode(document)?;
     let read = forward(engine, &prompt, &tokens, false)?;
     println!("\na document of one constant, {what}: {} tokens; read as a prompt: {read:.1} ms", tokens.len());
-    let arms: [Arm; 6] = [
+    let arms: [Arm; 5] = [
         ("off", |r| r.mode(Mode::Off)),
         ("exact", |r| r),
-        ("exact, no branches", |r| r.branches(false)),
         ("exact, drafts to 400", |r| r.max_draft(400)),
         ("exact, ungated to 400", |r| r.without_gate().max_draft(400)),
         ("canonical", |r| r.mode(Mode::Canonical)),

@@ -81,10 +81,9 @@ pub(super) fn run() -> Result<()> {
     let tasks = tasks(&engine, step)?;
     let plain: fn(Request) -> Request = |r| r;
     let off: fn(Request) -> Request = |r| r.mode(Mode::Off);
-    let records: [Arm; 9] = [
+    let records: [Arm; 8] = [
         ("off", record, off),
         ("exact", record, plain),
-        ("exact, no branches", record, |r| r.branches(false)),
         ("exact, ungated", record, |r| r.without_gate()),
         ("forced runs only", record, |r| r.lookup(false).draft_model(false)),
         ("forced runs, lookup", record, |r| r.draft_model(false)),

@@ -24,7 +24,7 @@ class Stats:
         drafted: Tokens proposed for verification.
         accepted: Those that the model agreed with.
         drafted_by_source, accepted_by_source: The same by source: `forced`, `lookup` (copied from
-            the text), `draft_model`, `branch`.
+            the text), `draft_model`.
         draft_forwards: Calls of the draft model.
         tokens_per_forward: `tokens / forwards`.
         deterministic_fraction: `forced / tokens`.

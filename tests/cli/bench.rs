@@ -68,17 +68,7 @@ fn a_decode_report_is_complete_and_exact_arms_have_the_text_of_off() {
     }
     let arms = |i: usize| report["scenarios"][i]["arms"].as_array().unwrap().clone();
     let names = |i: usize| arms(i).iter().map(|a| a["arm"].as_str().unwrap().to_owned()).collect::<Vec<_>>();
-    let all = [
-        "off",
-        "exact",
-        "forced",
-        "copied",
-        "draft-model",
-        "branch",
-        "canonical",
-        "longest",
-        "unconstrained",
-    ];
+    let all = ["off", "exact", "forced", "copied", "draft-model", "canonical", "longest", "unconstrained"];
     assert_eq!(names(0), all);
     assert_eq!(names(1), ["off", "exact", "copied"]);
     for arm in arms(0).iter().chain(&arms(1)) {
@@ -91,14 +81,13 @@ fn a_decode_report_is_complete_and_exact_arms_have_the_text_of_off() {
         if !["canonical", "longest", "unconstrained"].contains(&name) {
             assert_eq!(arm["same_text"], json!(true), "{arm}");
         }
-        // A source alone proposes nothing else. What a branch forces counts as forced.
+        // A source alone proposes nothing else.
         let drafted = |source: &str| arm["drafted"][source].as_u64().unwrap();
         let others: &[&str] = match name {
-            "off" => &["forced", "lookup", "draft_model", "branch"],
-            "forced" => &["lookup", "draft_model", "branch"],
-            "copied" => &["forced", "draft_model", "branch"],
-            "draft-model" => &["forced", "lookup", "branch"],
-            "branch" => &["lookup", "draft_model"],
+            "off" => &["forced", "lookup", "draft_model"],
+            "forced" => &["lookup", "draft_model"],
+            "copied" => &["forced", "draft_model"],
+            "draft-model" => &["forced", "lookup"],
             _ => &[],
         };
         others.iter().for_each(|source| assert_eq!(drafted(source), 0, "{source}: {arm}"));

@@ -64,7 +64,7 @@ fn the_report_shows_texts_records_and_tokens() {
         }
         let written: Value = serde_json::from_str(&joined(&entry["tokens"])).unwrap();
         assert_eq!(&written, record, "the tokens are the record");
-        let sources = ["sampled", "forced", "copied", "drafted", "branch", "unverified"];
+        let sources = ["sampled", "forced", "copied", "drafted", "unverified"];
         let tokens = entry["tokens"].as_array().unwrap();
         assert!(tokens.iter().all(|token| sources.contains(&token[1].as_str().unwrap())));
         for (i, field) in entry["fields"].as_array().unwrap().iter().enumerate() {

@@ -16,12 +16,11 @@ const TEXT: &str = "Invoice INV-20417 from Bright Glacier Consulting, issued 14 
 /// A source, and a request that uses it.
 type Variant = (DraftSource, fn(Request) -> Request);
 
-const VARIANTS: [Variant; 5] = [
+const VARIANTS: [Variant; 4] = [
     (DraftSource::Forced, |r| r.without_gate().lookup(false).draft_model(false)),
     (DraftSource::Lookup, |r| r.without_gate().draft_model(false)),
     (DraftSource::Model, |r| r.without_gate().lookup(false).forced_runs(false)),
     (DraftSource::Model, |r| r.without_gate()),
-    (DraftSource::Branch, |r| r.without_gate().branches(true)),
 ];
 
 fn grammar(engine: &Engine, schema: &str) -> CompiledGrammar {
@@ -82,7 +81,7 @@ fn a_drafted_token_is_accepted_at_most_twice() {
 #[test]
 fn in_a_batch_as_well() {
     let engines = [1, 2].map(|threads| Arc::new(engine().with_threads(threads)));
-    for variant in VARIANTS.iter().filter(|variant| variant.0 != DraftSource::Branch) {
+    for variant in &VARIANTS {
         let mut counts = TokenCounts::default();
         for engine in &engines {
             let scheduler = Scheduler::new(engine.clone(), SchedulerOptions::with_batch(8)).unwrap();

@@ -325,7 +325,6 @@ fn exact_equals_off_with_an_adapter() {
             .forced_runs(random.below(8) > 0)
             .lookup(random.below(4) > 0)
             .draft_model(random.below(3) > 0)
-            .branches(random.below(4) > 0)
             .max_draft(1 + random.below(40));
         if random.below(3) > 0 {
             exact = exact.without_gate();

@@ -169,7 +169,6 @@ fn several_sequences_in_one_forward_have_the_bits_of_separate_forwards() {
                 .zip(&mut caches)
                 .map(|(s, cache)| ffwd::model::Segment {
                     tokens: &s.1,
-                    branches: &[],
                     cache,
                     rows: s.2..s.1.len(),
                     only: &[],

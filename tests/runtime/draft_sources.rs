@@ -82,7 +82,7 @@ fn a_constant_written_before_is_written_in_as_few_forwards_as_drafts_allow() {
     let engine = Engine::embedded().unwrap();
     let request = || {
         let request = extract::embedded::request(&schema, "Bright Glacier Consulting sells lamps.").unwrap();
-        request.lookup(false).draft_model(false).branches(false).without_gate().max_draft(DRAFT)
+        request.lookup(false).draft_model(false).without_gate().max_draft(DRAFT)
     };
     let off = engine.generate(&request().mode(Mode::Off)).unwrap();
     let runs = [(); 4].map(|()| engine.generate(&request()).unwrap());

@@ -138,7 +138,7 @@ fn random_mixes_of_sources_and_windows_change_nothing() {
     let samplings = samplings();
     let requests = requests();
     let mut random = Random::new(7);
-    let (mut copied, mut forced, mut drafted, mut branched) = (0, 0, 0, 0);
+    let (mut copied, mut forced, mut drafted) = (0, 0, 0);
     for round in 0..120 {
         let sampling = samplings[random.below(samplings.len())].clone();
         let i = random.below(requests.len());
@@ -158,7 +158,6 @@ fn random_mixes_of_sources_and_windows_change_nothing() {
             .forced_runs(random.below(8) > 0)
             .lookup(random.below(4) > 0)
             .draft_model(random.below(2) > 0)
-            .branches(random.below(4) > 0)
             .max_draft(1 + random.below(40));
         if random.below(3) > 0 {
             exact = exact.without_gate();
@@ -169,10 +168,8 @@ fn random_mixes_of_sources_and_windows_change_nothing() {
         copied += by_source[DraftSource::Lookup];
         forced += by_source[DraftSource::Forced];
         drafted += by_source[DraftSource::Model];
-        branched += by_source[DraftSource::Branch];
     }
     assert!(copied > 100 && forced > 100 && drafted > 100, "{copied}, {forced}, {drafted}");
-    assert!(branched > 10, "{branched} branches");
 }
 
 #[test]
@@ -355,7 +352,6 @@ fn many_generations_are_those_of_off() {
                 .source(if random.below(2) > 0 { text.clone() } else { off.text.clone() })
                 .lookup(random.below(4) > 0)
                 .draft_model(random.below(4) > 0)
-                .branches(random.below(4) > 0)
                 .max_draft(1 + random.below(30));
             if random.below(3) > 0 {
                 exact = exact.without_gate();

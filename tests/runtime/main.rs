@@ -10,7 +10,6 @@ mod adapters;
 mod batch;
 mod batch_faults;
 mod beam_and_best_of;
-mod branches;
 mod chat;
 mod confidence;
 mod draft_sources;

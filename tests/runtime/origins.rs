@@ -78,7 +78,6 @@ fn sums_are_those_of_the_statistics() {
             rejected += origin.rejected;
         }
     }
-    // Branches are rare here.
     let drafts = [DraftSource::Forced, DraftSource::Lookup, DraftSource::Model].map(TokenSource::Proposed);
     for source in drafts.into_iter().chain([TokenSource::Sampled]) {
         assert!(seen[&source] > 20, "{source:?}: {seen:?}");

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use candle_core::DType;
 use candle_core::quantized::GgmlDType;
-use ffwd::model::{Branch, Device, KvCache, LoadOptions, Model, ModelConfig, Precision, Segment};
+use ffwd::model::{Device, KvCache, LoadOptions, Model, ModelConfig, Precision, Segment};
 use ffwd::{Engine, ErrorKind, Mode, Prompt, Request, extract};
 use ffwd_testkit::random::Random;
 use serde_json::{Value, json};
@@ -127,18 +127,15 @@ fn long_prompts_run_in_chunks() {
     assert!(difference(&all(&tensors, &tokens, &mut cache(&tensors)), &want) <= TOLERANCE);
 }
 
-/// The logits of several sequences with branches, each in a cache with some tokens; then those of
-/// one more token after one of the branches was kept.
+/// The logits of several sequences, each in a cache with some tokens; then those of more tokens after
+/// some were forgotten.
 fn batch(model: &Model, seed: u64) -> (Vec<Vec<Vec<f32>>>, Vec<Vec<f32>>) {
     let mut random = Random::new(seed);
     let mut below = |n: usize| random.below(n);
     let sequences: Vec<_> = (0..3)
         .map(|s| {
-            let trunk = 1 + below(5);
-            let branches: Vec<Branch> =
-                (0..below(4)).map(|_| Branch { after: below(trunk + 1), len: 1 + below(3) }).collect();
-            let total = trunk + branches.iter().map(|b| b.len).sum::<usize>();
-            (tokens(below(12), 50, seed + s), tokens(total, 50, seed + s + 10), trunk, branches)
+            let count = 1 + below(9);
+            (tokens(below(12), 50, seed + s), tokens(count, 50, seed + s + 10), below(count + 1))
         })
         .collect();
     let mut caches: Vec<KvCache> = sequences
@@ -154,23 +151,16 @@ fn batch(model: &Model, seed: u64) -> (Vec<Vec<Vec<f32>>>, Vec<Vec<f32>>) {
     let mut segments: Vec<Segment> = sequences
         .iter()
         .zip(&mut caches)
-        .map(|((_, tokens, ..), cache)| (tokens, cache))
-        .zip(&sequences)
-        .map(|((tokens, cache), (.., branches))| Segment {
+        .map(|((_, tokens, _), cache)| Segment {
             tokens,
-            branches,
             cache,
             rows: 0..tokens.len(),
             only: if tokens.len() > 1 { &only } else { &[] },
         })
         .collect();
     let logits = model.forward_batch(&mut segments).into_iter().map(Result::unwrap).collect();
-    let after = sequences.iter().zip(&mut caches).flat_map(|((before, _, trunk, branches), cache)| {
-        if let Some(last) = branches.last() {
-            let from =
-                before.len() + trunk + branches[..branches.len() - 1].iter().map(|b| b.len).sum::<usize>();
-            cache.take_branch(before.len() + last.after, from, last.len);
-        }
+    let after = sequences.iter().zip(&mut caches).flat_map(|((before, _, kept), cache)| {
+        cache.truncate(before.len() + kept);
         let copy = cache.prefix(usize::MAX);
         let mut both = all(model, &[1, 2], cache);
         both.extend(all(model, &[3], &mut { copy }));
@@ -181,7 +171,7 @@ fn batch(model: &Model, seed: u64) -> (Vec<Vec<Vec<f32>>>, Vec<Vec<f32>>) {
 }
 
 #[test]
-fn sequences_with_branches_run_together() {
+fn sequences_run_together() {
     for (i, more) in [json!({}), json!({"sliding_window": 3})].into_iter().enumerate() {
         let [kernels, tensors] = pair(&config("mistral", [50, 64, 96, 2, 4, 2, 16], more), 5);
         for seed in 0..12 {
@@ -288,30 +278,6 @@ fn rows_alone_have_the_same_bits_in_any_batch() {
         };
         let want = one_by_one(&tokens, &mut cache(&model));
         assert!(all(&model, &tokens, &mut cache(&model)) == want);
-        // A branch among others has the bits of the same tokens in a row.
-        let branches =
-            [Branch { after: 3, len: 4 }, Branch { after: 5, len: 2 }, Branch { after: 3, len: 3 }];
-        let mut input = tokens[20..25].to_vec();
-        let ways: Vec<Vec<u32>> = (0..3).map(|i| tokens[26 + i..26 + i + branches[i].len].to_vec()).collect();
-        ways.iter().for_each(|w| input.extend(w));
-        let mut held = cache(&model);
-        all(&model, &tokens[..20], &mut held);
-        let before = held.prefix(20);
-        let segment = Segment {
-            tokens: &input,
-            branches: &branches,
-            cache: &mut held,
-            rows: 0..input.len(),
-            only: &[],
-        };
-        let got = model.forward_batch(&mut [segment]).remove(0).unwrap();
-        let mut at = 5;
-        for (branch, way) in branches.iter().zip(&ways) {
-            let path: Vec<u32> = input[..branch.after].iter().chain(way).copied().collect();
-            let want = one_by_one(&path, &mut before.clone());
-            assert!(got[at..at + way.len()] == want[branch.after..], "{branch:?}");
-            at += way.len();
-        }
     }
 }
 

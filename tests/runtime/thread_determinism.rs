@@ -1,7 +1,7 @@
 //! Several threads that share the rows of a forward give the bits of one thread and one token at a
-//! time: prompts in parts, branches, neighbours, windows. Their workers allocate nothing.
+//! time: prompts in parts, neighbours, windows. Their workers allocate nothing.
 //!
-use ffwd::model::{Branch, KvCache, LoadOptions, Model, Precision, Segment};
+use ffwd::model::{KvCache, LoadOptions, Model, Precision, Segment};
 use ffwd_testkit::child;
 use ffwd_testkit::random::Random;
 
@@ -25,39 +25,28 @@ fn rows_of_several_threads_are_those_of_one() {
             let mut tokens = |most: usize| -> Vec<u32> {
                 (0..1 + random.below(most)).map(|_| random.below(vocab) as u32).collect()
             };
-            let (before, trunk) = (tokens(40), tokens(if round % 5 == 0 { 400 } else { 30 }));
-            let (other, ways) = (tokens(9), [tokens(9), tokens(4)]);
-            let branches =
-                ways.each_ref().map(|w| Branch { after: random.below(trunk.len() + 1), len: w.len() });
-            let all: Vec<u32> = trunk.iter().chain(ways.iter().flatten()).copied().collect();
+            let (before, all) = (tokens(40), tokens(if round % 5 == 0 { 400 } else { 40 }));
+            let other = tokens(9);
             let mut cache = model.new_cache().unwrap();
             model.forward(&before, &mut cache, 0..0).unwrap();
             let mut others = model.new_cache().unwrap();
             // Some rows want no logits; of the others some fall to each thread.
-            let rows = random.below(trunk.len())..all.len();
-            let segment =
-                |tokens, branches, cache, rows| Segment { tokens, branches, cache, rows, only: &[] };
-            let mut segments = [
-                segment(&other, &[], &mut others, 0..other.len()),
-                segment(&all, &branches, &mut cache, rows.clone()),
-            ];
+            let rows = random.below(all.len())..all.len();
+            let segment = |tokens, cache, rows| Segment { tokens, cache, rows, only: &[] };
+            let mut segments =
+                [segment(&other, &mut others, 0..other.len()), segment(&all, &mut cache, rows.clone())];
             let got: Vec<_> = model.forward_batch(&mut segments).into_iter().map(Result::unwrap).collect();
-            let mut alone = model.new_cache().unwrap();
+            let mut alone = single.new_cache().unwrap();
             assert_eq!(got[0], one_by_one(&single, &other, &mut alone), "neighbour of round {round}");
-            let mut start = model.new_cache().unwrap();
-            one_by_one(&single, &before, &mut start);
-            let mut alone = start.clone();
-            let want = one_by_one(&single, &trunk, &mut alone);
-            assert_eq!(got[1][..trunk.len() - rows.start], want[rows.start..], "round {round}");
-            let mut at = trunk.len() - rows.start;
-            for (branch, way) in branches.iter().zip(&ways) {
-                let mut on = alone.clone();
-                on.truncate(before.len() + branch.after);
-                assert_eq!(got[1][at..at + way.len()], one_by_one(&single, way, &mut on), "round {round}");
-                at += way.len();
-            }
-            cache.truncate(before.len() + trunk.len());
-            let next = |mut cache| model.forward(&[9, 8], &mut cache, 0..2).unwrap();
+            let mut alone = single.new_cache().unwrap();
+            one_by_one(&single, &before, &mut alone);
+            let want = one_by_one(&single, &all, &mut alone);
+            assert_eq!(got[1], want[rows.start..], "round {round}");
+            let kept = before.len() + random.below(all.len() + 1);
+            let next = |mut cache: KvCache| {
+                cache.truncate(kept);
+                model.forward(&[9, 8], &mut cache, 0..2).unwrap()
+            };
             assert_eq!(next(cache), next(alone), "what is kept in round {round}");
         }
     }

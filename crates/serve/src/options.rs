@@ -167,11 +167,10 @@ fn read_decoding(mut own: Fields, decoding: &mut DecodingRequest) -> ApiResult<(
         let mode: Result<Mode, String> = name.parse();
         decoding.mode = mode.map_err(|message| ApiError::field("ffwd.mode", message))?;
     }
-    let flags: [(&'static str, &mut bool); 5] = [
+    let flags: [(&'static str, &mut bool); 4] = [
         ("forced_runs", &mut decoding.forced_runs),
         ("lookup", &mut decoding.lookup),
         ("draft_model", &mut decoding.draft_model),
-        ("branches", &mut decoding.branches),
         ("close_before_limit", &mut decoding.close_before_limit),
     ];
     for (name, place) in flags {

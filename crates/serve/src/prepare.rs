@@ -424,7 +424,6 @@ fn one(
         .forced_runs(decoding.forced_runs)
         .lookup(decoding.lookup)
         .draft_model(decoding.draft_model)
-        .branches(decoding.branches)
         .close_before_limit(decoding.close_before_limit)
         .guard(decoding.guard.unwrap_or(trained))
         .end_at_words(decoding.end_at_words.unwrap_or(trained));

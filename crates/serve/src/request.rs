@@ -127,7 +127,6 @@ pub(super) struct DecodingRequest {
     pub forced_runs: bool,
     pub lookup: bool,
     pub draft_model: bool,
-    pub branches: bool,
     pub close_before_limit: bool,
     /// `None`: as it suits the model.
     pub guard: Option<bool>,
@@ -143,7 +142,6 @@ impl Default for DecodingRequest {
             forced_runs: true,
             lookup: true,
             draft_model: true,
-            branches: true,
             close_before_limit: false,
             guard: None,
             end_at_words: None,

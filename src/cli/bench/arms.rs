@@ -20,8 +20,6 @@ pub(super) enum Arm {
     Copied,
     /// `exact` with the draft model only
     DraftModel,
-    /// `exact` with branches only
-    Branch,
     /// Forced text unverified, as the tokenizer writes it
     Canonical,
     /// Forced text unverified, by the longest tokens
@@ -43,7 +41,6 @@ impl Arm {
             Arm::Forced => "forced",
             Arm::Copied => "copied",
             Arm::DraftModel => "draft-model",
-            Arm::Branch => "branch",
             Arm::Canonical => "canonical",
             Arm::Longest => "longest",
             Arm::Unconstrained => "unconstrained",
@@ -58,7 +55,6 @@ impl Arm {
             Arm::Forced => RGBColor(0x0f, 0x9d, 0x74),
             Arm::Copied => RGBColor(0xd9, 0x8a, 0x00),
             Arm::DraftModel => RGBColor(0xc2, 0x5c, 0xa5),
-            Arm::Branch => RGBColor(0x3f, 0xb0, 0xd9),
             Arm::Canonical => RGBColor(0xd5, 0x4e, 0x1c),
             Arm::Longest => RGBColor(0x8c, 0x6d, 0x31),
             Arm::Unconstrained => RGBColor(0x99, 0x86, 0xd6),
@@ -80,16 +76,15 @@ impl Arm {
     }
 
     pub(super) fn apply(self, request: Request) -> Request {
-        let only = |request: Request, forced, copied, model, branch| {
-            request.forced_runs(forced).lookup(copied).draft_model(model).branches(branch)
+        let only = |request: Request, forced, copied, model| {
+            request.forced_runs(forced).lookup(copied).draft_model(model)
         };
         match self {
             Arm::Off | Arm::Unconstrained => request.mode(Mode::Off),
             Arm::Exact => request,
-            Arm::Forced => only(request, true, false, false, false),
-            Arm::Copied => only(request, false, true, false, false),
-            Arm::DraftModel => only(request, false, false, true, false),
-            Arm::Branch => only(request, false, false, false, true),
+            Arm::Forced => only(request, true, false, false),
+            Arm::Copied => only(request, false, true, false),
+            Arm::DraftModel => only(request, false, false, true),
             Arm::Canonical => request.mode(Mode::Canonical),
             Arm::Longest => request.mode(Mode::Longest),
         }

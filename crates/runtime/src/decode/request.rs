@@ -68,7 +68,6 @@ pub struct Request {
     pub(super) max_draft: usize,
     pub(super) forced_runs: bool,
     pub(super) lookup: bool,
-    pub(super) branches: bool,
     pub(super) draft_model: bool,
     pub(super) without_gate: bool,
     pub(super) explain_gate: bool,
@@ -107,7 +106,6 @@ impl Request {
             max_draft: DEFAULT_MAX_DRAFT,
             forced_runs: true,
             lookup: true,
-            branches: true,
             draft_model: true,
             without_gate: false,
             explain_gate: false,
@@ -286,8 +284,7 @@ impl Request {
         self
     }
 
-    /// Turns drafts of forced runs on or off in `exact` (default: on). Bytes that are forced after a
-    /// branch stay in the branch.
+    /// Turns drafts of forced runs on or off in `exact` (default: on).
     pub fn forced_runs(mut self, on: bool) -> Self {
         self.forced_runs = on;
         self
@@ -302,12 +299,6 @@ impl Request {
     /// Turns the draft model on or off, if there is one (default: on).
     pub fn draft_model(mut self, on: bool) -> Self {
         self.draft_model = on;
-        self
-    }
-
-    /// Turns branches on or off: alternatives next to a draft where it is uncertain (default: on).
-    pub fn branches(mut self, on: bool) -> Self {
-        self.branches = on;
         self
     }
 

@@ -100,8 +100,7 @@ impl Finish {
     }
 }
 
-/// Number of tokens by the source that proposed them. Tokens forced after the first token of a
-/// branch count as forced.
+/// Number of tokens by the source that proposed them.
 ///
 /// ```
 /// use ffwd::decode::BySource;

@@ -251,7 +251,7 @@ impl AcceptanceRates {
 
 #[cfg(test)]
 mod tests {
-    use super::super::sources::{BranchKind, CopyKind, ForcedKind, ModelKind};
+    use super::super::sources::{CopyKind, ForcedKind, ModelKind};
     use super::*;
 
     const FORCED: ProposalKind = ProposalKind::Forced(ForcedKind::First);
@@ -272,12 +272,10 @@ mod tests {
             ProposalKind::Lookup(CopyKind::Read),
             MODEL,
             ProposalKind::Model(ModelKind::BeforeCall),
-            ProposalKind::Branch(BranchKind::CloseRunnerUp),
-            ProposalKind::Branch(BranchKind::Tokenization),
         ];
         let slots: std::collections::BTreeSet<usize> = kinds.iter().map(|kind| kind.slot()).collect();
         assert!(slots.len() == kinds.len() && slots.iter().all(|slot| *slot < ProposalKind::SLOTS));
-        assert_eq!(kinds.map(|kind| kind.source() as usize), [0, 0, 1, 1, 2, 2, 3, 3]);
+        assert_eq!(kinds.map(|kind| kind.source() as usize), [0, 0, 1, 1, 2, 2]);
         assert_eq!(kinds[5].label(), "before it is asked");
     }
 

@@ -18,14 +18,11 @@ use super::acceptance::{AcceptanceRates, ModelRole, Observation, ProposalContext
 use super::cost_trust::{CostDecision, CostTrust, MIN_BELIEVED};
 use super::gate_report::{GateReport, Tally};
 use super::proposal::Proposal;
-use super::sources::{BranchKind, CopyKind, ForcedKind, ModelKind, ProposalKind};
+use super::sources::{CopyKind, ForcedKind, ModelKind, ProposalKind};
 use crate::model::CostTable;
 
 /// Milliseconds assumed for verifying a row, without any measurement.
 const DEFAULT_VERIFY_MS: f64 = 0.01;
-/// Milliseconds for building a row of a branch, its mask included. It is a constant, not a
-/// measurement: a fork and a mask cost much the same on any machine.
-const BRANCH_ROW_MS: f64 = 0.04;
 /// Smoothing factor of the measured time for verifying a row.
 const VERIFY_TIME_SMOOTHING: f64 = 0.1;
 
@@ -384,66 +381,6 @@ impl Gate {
         worth.tokens += worth.survival;
         worth.ms += self.row(worth.rows);
         worth.rows += 1;
-    }
-
-    /// Returns the number of rows of a branch to add to a finished draft, the `trunk`. The branch
-    /// continues from the first `after` tokens of the trunk. It counts where the trunk is right so
-    /// far and wrong next.
-    pub fn takes_branch(
-        &self,
-        worth: &RoundEstimate,
-        trunk: &[Proposal],
-        after: usize,
-        branch: &[Proposal],
-    ) -> usize {
-        if self.unlimited {
-            return branch.len();
-        }
-        let mut steps = self.steps(worth, branch);
-        steps.iter_mut().for_each(|step| step.ms += BRANCH_ROW_MS);
-        best_step_count(&RoundEstimate { survival: self.reaches(trunk, after), ..*worth }, &steps, [1.0; 2])
-    }
-
-    /// Returns true if the first row of a branch that is reached with probability `reached` may
-    /// pay. If not, no later row pays.
-    pub fn may_branch(
-        &self,
-        worth: &RoundEstimate,
-        reached: f64,
-        (reason, place): (BranchKind, ProposalContext),
-    ) -> bool {
-        let rate = self.estimates.rate(ProposalKind::Branch(reason), place);
-        self.unlimited || reached * rate * worth.ms >= (self.row(worth.rows) + BRANCH_ROW_MS) * worth.tokens
-    }
-
-    /// Returns an upper bound of the probability that a given token of a forced run at `place` is
-    /// reached and wrong. The run itself is reached with the survival of `worth`.
-    pub fn run_fails(&self, worth: &RoundEstimate, place: ProposalContext) -> f64 {
-        let rate = |kind| self.estimates.rate(ProposalKind::Forced(kind), place);
-        let least = rate(ForcedKind::First).min(rate(ForcedKind::Inside)).min(rate(ForcedKind::Last));
-        worth.survival * (1.0 - least)
-    }
-
-    /// Adds a branch to the estimate.
-    pub fn add_branch(
-        &self,
-        worth: &mut RoundEstimate,
-        trunk: &[Proposal],
-        after: usize,
-        branch: &[Proposal],
-    ) {
-        let survival = worth.survival;
-        worth.survival = self.reaches(trunk, after);
-        branch.iter().for_each(|proposal| self.add(worth, proposal));
-        worth.ms += BRANCH_ROW_MS * branch.len() as f64;
-        worth.survival = survival;
-    }
-
-    /// Returns the probability that the first `after` tokens of the trunk are accepted and no more.
-    pub fn reaches(&self, trunk: &[Proposal], after: usize) -> f64 {
-        let rate = |p: &Proposal| self.estimates.rate(p.kind, p.context);
-        let before: f64 = trunk.iter().take(after).map(rate).product();
-        before * trunk.get(after).map_or(1.0, |next| 1.0 - rate(next))
     }
 
     fn steps(&self, worth: &RoundEstimate, proposals: &[Proposal]) -> Vec<DraftStep> {

@@ -1,5 +1,4 @@
-//! `Model::forward_batch`: one forward over several sequences (segments with branches), cut into
-//! chunks and shards.
+//! `Model::forward_batch`: one forward over several sequences (segments), cut into chunks and shards.
 //!
 //! The rows of all segments run through the linear layers together, so the weights are read once
 //! for all of them. Attention runs sequence by sequence over each one's own cache.
@@ -28,16 +27,6 @@ const ARITHMETIC_BOUND_ROWS: usize = 32;
 /// Bytes of weights that the caches of a processor hold, or nearly so.
 const SMALL_WEIGHTS: usize = 32 << 20;
 
-/// Tokens at the end of a segment that are an alternative continuation.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Branch {
-    /// Number of tokens of the segment's trunk that it continues from. The trunk is the part before
-    /// all branches.
-    pub after: usize,
-    /// Number of tokens of the branch.
-    pub len: usize,
-}
-
 /// Returns true if a thread with `rows` rows of its own may read all weights for them: the rows are
 /// many or the weights small.
 pub(super) fn pays_to_read_weights_for(rows: usize, bytes: impl FnOnce() -> usize) -> bool {
@@ -52,13 +41,8 @@ pub(crate) fn internal(doing: &str) -> Error {
 
 /// The input of one sequence to a forward.
 pub struct Segment<'a> {
-    /// New tokens, at the positions after those in the cache: a trunk, and then the tokens of the
-    /// `branches` in their order.
+    /// New tokens, at the positions after those in the cache.
     pub tokens: &'a [TokenId],
-    /// Alternative continuations. A token of a branch sees the part of the trunk that the branch
-    /// continues from and the tokens of its branch before it, and no others. The cache holds all in
-    /// the order of the tokens; see [`KvCache::take_branch`].
-    pub branches: &'a [Branch],
     /// The KV cache of the sequence; the tokens are appended.
     pub cache: &'a mut KvCache,
     /// The tokens whose logits are wanted, as indices into `tokens`. May be empty.
@@ -80,24 +64,14 @@ pub(super) struct Span {
     pub tokens: Range<usize>,
     /// Row number of the first token in the chunk.
     pub first: usize,
-    /// Position of the first token, and of the first of its branch; the same position if it is in
-    /// no branch.
+    /// Position of the first token.
     pub start: usize,
-    pub fork: usize,
-    /// Distance in the cache between a token of a branch and the entry of its position.
-    pub shift: usize,
     /// Rows with logits, counted from `first`.
     pub wanted: Range<usize>,
 }
 
 impl Segment<'_> {
-    /// Returns the number of tokens before all branches, or 0 if the branches have more than the
-    /// segment.
-    pub(super) fn trunk(&self) -> usize {
-        self.tokens.len().saturating_sub(self.branches.iter().map(|b| b.len).sum())
-    }
-
-    /// Checks rows, tokens and branches, and that the context suffices.
+    /// Checks rows and tokens, and that the context suffices.
     pub(super) fn check(&self, c: &ModelConfig) -> Result<()> {
         let (tokens, rows, cached) = (self.tokens, &self.rows, self.cache.len());
         if rows.start > rows.end || rows.end > tokens.len() {
@@ -110,14 +84,6 @@ impl Segment<'_> {
         if let Some(id) = ids.find(|id| **id as usize >= c.vocab_size) {
             return Err(bad(format!("token {id} is not below the model's vocabulary size {}", c.vocab_size))
                 .hint("use the tokenizer that belongs to the model"));
-        }
-        let trunk = self.trunk();
-        let branched: usize = self.branches.iter().map(|b| b.len).sum();
-        if trunk + branched != tokens.len() || self.branches.iter().any(|b| b.after > trunk || b.len == 0) {
-            return Err(Error::new(
-                ErrorKind::InvalidOption,
-                format!("branches {:?} of {} tokens", self.branches, tokens.len()),
-            ));
         }
         if cached + tokens.len() > c.context {
             return Err(Error::new(
@@ -146,30 +112,22 @@ pub(super) fn chunks(segments: &[Segment], most: usize) -> Vec<Vec<Span>> {
     let mut piece = Vec::new();
     let mut used = 0;
     for (i, segment) in segments.iter().enumerate() {
-        let cached = segment.cache.len();
-        let trunk = segment.trunk();
         let mut at = 0;
-        for (after, len) in [(0, trunk)].into_iter().chain(segment.branches.iter().map(|b| (b.after, b.len)))
-        {
-            let (first, until) = (at, at + len);
-            while at < until {
-                let end = until.min(at + most - used);
-                let clamp = |r: usize| r.clamp(at, end) - at;
-                piece.push(Span {
-                    segment: i,
-                    tokens: at..end,
-                    first: used,
-                    start: cached + after + at - first,
-                    fork: cached + after,
-                    shift: first - after,
-                    wanted: clamp(segment.rows.start)..clamp(segment.rows.end),
-                });
-                used += end - at;
-                at = end;
-                if used == most {
-                    pieces.push(std::mem::take(&mut piece));
-                    used = 0;
-                }
+        while at < segment.tokens.len() {
+            let end = segment.tokens.len().min(at + most - used);
+            let clamp = |r: usize| r.clamp(at, end) - at;
+            piece.push(Span {
+                segment: i,
+                tokens: at..end,
+                first: used,
+                start: segment.cache.len() + at,
+                wanted: clamp(segment.rows.start)..clamp(segment.rows.end),
+            });
+            used += end - at;
+            at = end;
+            if used == most {
+                pieces.push(std::mem::take(&mut piece));
+                used = 0;
             }
         }
     }
@@ -195,8 +153,6 @@ pub(super) fn shards(spans: &[Span], count: usize) -> Vec<Vec<Span>> {
                 tokens: span.tokens.start + within.start..span.tokens.start + within.end,
                 first: first + within.start - from,
                 start: span.start + within.start,
-                fork: span.fork,
-                shift: span.shift,
                 wanted: clamp(span.wanted.start)..clamp(span.wanted.end),
             })
         });
@@ -227,13 +183,7 @@ impl Model {
             .iter_mut()
             .zip(valid)
             .filter(|(_, valid)| *valid)
-            .map(|(s, _)| Segment {
-                tokens: s.tokens,
-                branches: s.branches,
-                cache: s.cache,
-                rows: s.rows.clone(),
-                only: s.only,
-            })
+            .map(|(s, _)| Segment { tokens: s.tokens, cache: s.cache, rows: s.rows.clone(), only: s.only })
             .collect();
         let logits = match self.run(&mut runnable) {
             Ok(logits) => logits.into_iter().map(Ok).collect::<Vec<_>>(),

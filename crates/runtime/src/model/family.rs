@@ -10,7 +10,7 @@
 //! # Alternatives considered
 //!
 //! A forward for each family was rejected. Families differ in a dozen properties, and the code that
-//! is hard to get right (segments, branches, windows, the cache) would exist once for each.
+//! is hard to get right (segments, windows, the cache) would exist once for each.
 
 use super::tensor_names::LayerTensor;
 

@@ -72,20 +72,6 @@ impl KvCache {
         self.len = self.len.min(len);
     }
 
-    /// Moves the `len` tokens at entry `from` to entry `at`, and forgets all tokens after them.
-    /// This keeps one branch of a forward with branches. Does nothing if there are no such tokens.
-    pub fn take_branch(&mut self, at: usize, from: usize, len: usize) {
-        if at > from || from + len > self.len {
-            return;
-        }
-        if let Some(tensors) = &mut self.tensors {
-            tensors.take_branch(at, from, len);
-        }
-        let width = self.kv_dim;
-        self.layers.iter_mut().for_each(|layer| layer.take_branch(width, at, from, len));
-        self.len = at + len;
-    }
-
     /// Returns a copy of the first `len` tokens, or of all if there are fewer. Costs the copy of
     /// their keys and values: a small part of computing them. On a device it shares the memory
     /// until one of the two appends tokens.

@@ -112,17 +112,6 @@ impl<E: KvElement> KeysAndValues<E> {
         self.v.extend(value.iter().map(|&x| E::of(x)));
     }
 
-    fn take_branch(&mut self, width: usize, at: usize, from: usize, len: usize) {
-        self.v.copy_within(from * width..(from + len) * width, at * width);
-        for i in 0..len {
-            let place = |p: usize| p / KEY_BLOCK * KEY_BLOCK * width + p % KEY_BLOCK;
-            let (to, from) = (place(at + i), place(from + i));
-            for element in 0..width {
-                self.k[to + element * KEY_BLOCK] = self.k[from + element * KEY_BLOCK];
-            }
-        }
-    }
-
     fn prefix(&self, width: usize, len: usize) -> Self {
         let (keys, values) = used(width, len);
         KeysAndValues { k: self.k[..keys].to_vec(), v: self.v[..values].to_vec() }
@@ -158,11 +147,6 @@ impl Layer {
     /// Appends a position; all earlier ones must be present.
     pub fn push(&mut self, key: &[f32], value: &[f32]) {
         either!(self, both => both.push(key, value));
-    }
-
-    /// Moves `len` positions from entry `from` to entry `at`, which is not after it.
-    pub fn take_branch(&mut self, width: usize, at: usize, from: usize, len: usize) {
-        either!(self, both => both.take_branch(width, at, from, len));
     }
 
     /// Returns a copy of the first `len` positions.

@@ -52,7 +52,7 @@ use std::sync::{Arc, OnceLock, Weak};
 
 pub use adapter::Adapter;
 pub(crate) use batch::internal;
-pub use batch::{Branch, LogitsHook, Segment};
+pub use batch::{LogitsHook, Segment};
 pub use config::ModelConfig;
 pub use cost_table::CostTable;
 pub use describe::{Description, describe};
@@ -250,7 +250,7 @@ impl Model {
         cache: &mut KvCache,
         rows: Range<usize>,
     ) -> Result<Vec<Vec<f32>>> {
-        let results = self.forward_batch(&mut [Segment { tokens, branches: &[], cache, rows, only: &[] }]);
+        let results = self.forward_batch(&mut [Segment { tokens, cache, rows, only: &[] }]);
         // There is one result for each segment.
         results.into_iter().next().unwrap_or_else(|| Ok(Vec::new()))
     }

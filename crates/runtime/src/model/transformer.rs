@@ -206,18 +206,12 @@ impl Transformer {
         blocks + self.head.bytes() + if self.config.tied_embeddings { 0 } else { self.embedding.bytes() }
     }
 
-    /// Returns the logits that each segment wants. After a failure the caches are unchanged.
+    /// Returns the logits that each segment wants. After a failure the caches may be longer.
     pub fn forward(&self, segments: &mut [Segment]) -> Result<Vec<Vec<Vec<f32>>>> {
-        let before: Vec<usize> = segments.iter().map(|s| s.cache.len).collect();
         let mut logits: Vec<_> = segments.iter().map(|s| Vec::with_capacity(s.rows.len())).collect();
         let most = (CHUNK_PER_THREAD * threads::number()).clamp(CHUNK, MOST_CHUNK);
         for spans in chunks(segments, most) {
-            if let Err(e) = self.forward_chunk(segments, &spans, &mut logits) {
-                for (segment, before) in segments.iter_mut().zip(before) {
-                    segment.cache.truncate(before);
-                }
-                return Err(e);
-            }
+            self.forward_chunk(segments, &spans, &mut logits)?;
         }
         Ok(logits)
     }
@@ -437,8 +431,6 @@ impl Transformer {
                 k: &layer.k,
                 v: &layer.v,
                 start: span.start + rows.start,
-                fork: span.fork,
-                shift: span.shift,
                 rows: rows.len(),
                 heads: c.heads,
                 kv_heads: c.kv_heads,

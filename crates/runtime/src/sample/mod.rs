@@ -264,12 +264,12 @@ impl Sampler {
     }
 }
 
-/// Returns the most probable legal token, the lead of its logit over the next one's, and that next
-/// token. The lead is infinite if nothing else is legal. One pass over the logits.
+/// Returns the most probable legal token, and the lead of its logit over the next one's. The lead is
+/// infinite if nothing else is legal. One pass over the logits.
 ///
 /// # Errors
 /// Returns the errors of [`Sampler::sample`].
-pub(crate) fn leading(logits: &[f32], mask: &[u32]) -> Result<(TokenId, f32, Option<TokenId>)> {
+pub(crate) fn leading(logits: &[f32], mask: &[u32]) -> Result<(TokenId, f32)> {
     let mut second: Option<Candidate> = None;
     let mut first: Option<Candidate> = None;
     let found = search(logits, Some(mask), |candidate| {
@@ -286,7 +286,7 @@ pub(crate) fn leading(logits: &[f32], mask: &[u32]) -> Result<(TokenId, f32, Opt
     let first = first.filter(possible).ok_or_else(|| none_legal(Some(mask)))?;
     let second = second.filter(possible);
     let lead = first.logit - second.map_or(f32::NEG_INFINITY, |second| second.logit);
-    Ok((first.token, lead, second.map(|second| second.token)))
+    Ok((first.token, lead))
 }
 
 /// Orders candidates by falling probability, then by rising id. The order is total, so every
@@ -480,8 +480,7 @@ mod tests {
                 .collect();
             legal.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
             let second = legal.get(1).map_or(f32::INFINITY, |s| s.0 - legal[0].0);
-            let next = legal.get(1).map(|s| s.1);
-            assert_eq!(leading(&logits, &mask).unwrap(), (legal[0].1, second, next));
+            assert_eq!(leading(&logits, &mask).unwrap(), (legal[0].1, second));
             let found = best(&logits, Some(&mask)).unwrap();
             assert_eq!((found.token, found.logit), (legal[0].1, -legal[0].0));
             ties += usize::from(second == 0.0);
@@ -504,7 +503,7 @@ mod tests {
             Err(error) => Err(error.to_string()),
         };
         assert_eq!(of(&logits, &[5, 40, 41]), Ok(41));
-        assert_eq!(leading(&logits, &row(&[5, 40, 41])).unwrap(), (41, f32::INFINITY, None));
+        assert_eq!(leading(&logits, &row(&[5, 40, 41])).unwrap(), (41, f32::INFINITY));
         let error = |logits: &[f32], legal: &[usize]| of(logits, legal).unwrap_err();
         assert!(error(&logits, &[5, 40, 69]).contains("negative infinity"));
         assert!(leading(&logits, &row(&[5, 40, 69])).is_err());

@@ -142,7 +142,7 @@ fn point(model: &LoadedModel, schema: &str, cancel: &CancelToken) -> ApiResult<V
         Engine::from_parts(model.engine.target().clone(), None, vocab)
             .map(|engine| engine.with_prefix_bytes(0))
     };
-    let forced = request()?.lookup(false).draft_model(false).branches(false);
+    let forced = request()?.lookup(false).draft_model(false);
     let arms: [(Engine, Request); 2] =
         [(twin().map_err(failed)?, request()?.mode(Mode::Off)), (twin().map_err(failed)?, forced)];
     let mut seconds: [Vec<f64>; 2] = Default::default();

@@ -8,8 +8,12 @@
 //!
 //! That of the sources, of which [`sources`] has the turns. A drafted token is accepted by a matcher
 //! once, when a source proposes it.
+//!
+//! # Alternatives considered
+//!
+//! Trees of drafts, with a second continuation where the first may be wrong, were rejected. Measured,
+//! they save one forward in six hundred, and every part below has to know of them.
 
-mod branches;
 mod copies;
 mod draft;
 mod needed_logits;
@@ -28,7 +32,7 @@ use crate::error::Result;
 use crate::matcher::Matcher;
 use crate::model::Model;
 use crate::vocab::Vocabulary;
-pub(super) use draft::{Draft, DraftPosition, FinishedDraft};
+pub(super) use draft::{Draft, FinishedDraft};
 pub(super) use needed_logits::needed_logits;
 use needed_logits::{FEW_LEGAL_DIVISOR, legal_if_few};
 pub(super) use sources::SharedDrafts;
@@ -143,7 +147,6 @@ impl Drafter {
             copied: DraftRun::default(),
             call: 0,
             before: 0,
-            branch_points: Vec::new(),
             rest: Vec::new(),
             done: self.mode == Mode::Off,
         };
@@ -191,14 +194,13 @@ impl Drafter {
         Turn::Over
     }
 
-    /// Finishes a draft: adds its branches.
-    pub fn finish(&mut self, mut draft: Draft, output: &Transcript) -> FinishedDraft {
+    /// Finishes a draft.
+    pub fn finish(&mut self, draft: Draft) -> FinishedDraft {
         let is_idle = self.model().is_none_or(|model| model.cache().0.is_empty());
         if self.mode == Mode::Exact && is_idle {
             self.gate.without_model(&draft.estimate, self.sources.lookup.is_some());
         }
-        let branches = self.branch(&mut draft, &output.vocab);
-        FinishedDraft { run: draft.run, branches, rest: draft.rest }
+        FinishedDraft { run: draft.run, rest: draft.rest }
     }
 
     /// Returns the length of the longest draft that leaves room for the token after it.
@@ -227,13 +229,10 @@ impl Drafter {
     /// Continues the draft with the logits of the draft model. A draft is optional: if the model
     /// fails, it is not used again, and the generation continues without it.
     pub fn take_logits(&mut self, draft: &mut Draft, rows: Result<Vec<Vec<f32>>>, vocab: &Vocabulary) {
-        let sure = self.min_lead();
         let (Some(model), Some(matcher)) = (&mut self.sources.model, draft.run.fork_matcher()) else {
             return;
         };
-        let mut seconds = Vec::new();
-        let judged = rows
-            .and_then(|rows| model.judge(&rows, matcher, &draft.copied, draft.place, (&mut seconds, sure)));
+        let judged = rows.and_then(|rows| model.judge(&rows, matcher, &draft.copied, draft.place));
         let found = match judged {
             // The prompt is not fully read yet.
             Ok(None) => return,
@@ -247,39 +246,31 @@ impl Drafter {
         };
         self.gate.charge_call(&mut draft.estimate, draft.call);
         draft.copied = DraftRun::default();
-        let before = draft.run.len();
         let all = self.add(draft, found, vocab);
-        draft.branch_on_runner_ups(before, seconds);
         draft.done = !all || draft.run.len() == draft.before;
     }
 
-    /// Updates statistics and acceptance rates from a verified draft. `rows` are the logits of the
+    /// Updates statistics and acceptance rates from a verified draft, of whose proposals the first
+    /// `chosen` were chosen. `rows` are the logits of the
     /// target, and `output` is that before the draft.
     pub fn learn(
         &mut self,
         draft: &FinishedDraft,
-        chosen: DraftPosition,
+        chosen: usize,
         rows: &[Vec<f32>],
         (output, stats): (&Transcript, &mut Stats),
     ) {
-        let mut count = |proposals: &[Proposal], matched: usize, reached: bool| {
-            for (i, proposal) in proposals.iter().enumerate() {
-                let source = proposal.source();
-                stats.drafted_by_source[source] += 1;
-                if i < matched {
-                    stats.accepted_by_source[source] += 1;
-                    stats.accepted += 1;
-                    stats.forced += usize::from(source == DraftSource::Forced);
-                }
-                if reached && i <= matched {
-                    self.gate.learn(proposal, i < matched);
-                }
+        for (i, proposal) in draft.proposals().iter().enumerate() {
+            let source = proposal.source();
+            stats.drafted_by_source[source] += 1;
+            if i < chosen {
+                stats.accepted_by_source[source] += 1;
+                stats.accepted += 1;
+                stats.forced += usize::from(source == DraftSource::Forced);
             }
-        };
-        count(draft.trunk(), chosen.trunk, true);
-        for (i, branch) in draft.branches.iter().enumerate() {
-            let matched = chosen.branch.filter(|b| b.0 == i).map_or(0, |b| b.1);
-            count(branch.run.proposals(), matched, branch.after == chosen.trunk);
+            if i <= chosen {
+                self.gate.learn(proposal, i < chosen);
+            }
         }
         self.sources.learn(draft, chosen, rows, output);
     }

@@ -7,7 +7,6 @@
 
 use super::draft::FinishedDraft;
 use crate::decode::watch::OutputWatch;
-use crate::draft::DraftRun;
 use crate::matcher::Matcher;
 use crate::vocab::{TokenId, Vocabulary};
 
@@ -43,37 +42,17 @@ pub(in crate::decode) fn needed_logits(
     watch: Option<&OutputWatch>,
     vocab: &Vocabulary,
 ) -> Vec<Vec<TokenId>> {
-    let mut rows = Vec::with_capacity(1 + draft.rows());
-    let mut at_start = watch.cloned();
-    rows.extend(
-        draft.run.matcher_after(0).map(|mut matcher| needed_at(&mut matcher, at_start.as_ref(), vocab)),
-    );
-    needed_along(&draft.run, &mut at_start, vocab, &mut rows);
-    for branch in &draft.branches {
-        let mut at_branch = watch.cloned();
-        if let Some(watch) = &mut at_branch {
-            draft.run.tokens().take(branch.after).for_each(|token| watch.advance(vocab.token_bytes(token)));
-        }
-        needed_along(&branch.run, &mut at_branch, vocab, &mut rows);
-    }
-    rows
-}
-
-/// Adds the tokens that the positions after each proposal of a run need. `watch` is in front of the
-/// run.
-fn needed_along(
-    run: &DraftRun,
-    watch: &mut Option<OutputWatch>,
-    vocab: &Vocabulary,
-    rows: &mut Vec<Vec<TokenId>>,
-) {
-    for (i, token) in run.tokens().enumerate() {
-        if let Some(watch) = watch {
+    let mut rows = Vec::with_capacity(1 + draft.run.len());
+    let mut watch = watch.cloned();
+    let mut tokens = draft.run.tokens();
+    for i in 0..=draft.run.len() {
+        let Some(mut matcher) = draft.run.matcher_after(i) else { break };
+        rows.push(needed_at(&mut matcher, watch.as_ref(), vocab));
+        if let (Some(watch), Some(token)) = (&mut watch, tokens.next()) {
             watch.advance(vocab.token_bytes(token));
         }
-        let Some(mut matcher) = run.matcher_after(i + 1) else { return };
-        rows.push(needed_at(&mut matcher, watch.as_ref(), vocab));
     }
+    rows
 }
 
 /// Returns the tokens whose logits a position needs, where these are few. Near the limit of a

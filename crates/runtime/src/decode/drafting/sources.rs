@@ -7,9 +7,8 @@
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use super::branches::{MAX_BRANCH_POINTS, branch_on_tokenization};
 use super::copies::{copies, encode_by_word, encode_value};
-use super::draft::{Draft, DraftPosition, FinishedDraft};
+use super::draft::{Draft, FinishedDraft};
 use super::{Drafter, FEW_LEGAL_DIVISOR, legal_if_few};
 use crate::decode::request::{DraftOverride, Request};
 use crate::decode::stats::Mode;
@@ -53,8 +52,6 @@ pub(super) struct DraftSources {
     forced_run_cache: ForcedRunCache,
     /// Memory of the target's tokenisation of forced runs; `None` in the unverified modes.
     tokenization_memory: Option<Arc<Mutex<TokenizationMemory>>>,
-    /// True if a draft may have branches.
-    pub branches: bool,
     /// Replaces all sources: returns proposals after (history, output so far). For tests.
     pub adversary: Option<DraftOverride>,
 }
@@ -79,26 +76,19 @@ impl DraftSources {
             forced_runs: request.forced_runs || !exact,
             forced_run_cache: ForcedRunCache::default(),
             tokenization_memory: exact.then(|| shared.tokenizations.clone()),
-            branches: request.branches,
             adversary: request.take_draft_override(),
         })
     }
 
     /// Learns from a verified draft how the target writes forced runs.
-    pub fn learn(
-        &mut self,
-        draft: &FinishedDraft,
-        chosen: DraftPosition,
-        rows: &[Vec<f32>],
-        output: &Transcript,
-    ) {
+    pub fn learn(&mut self, draft: &FinishedDraft, chosen: usize, rows: &[Vec<f32>], output: &Transcript) {
         let bytes = output.matcher.as_ref().is_some_and(|m| !m.is_token_level());
         let forced = |p: &Proposal| p.source() == DraftSource::Forced;
-        let any = bytes && (!draft.rest.is_empty() || draft.trunk().iter().any(forced));
+        let any = bytes && (!draft.rest.is_empty() || draft.proposals().iter().any(forced));
         if let Some(memory) = self.tokenization_memory.as_ref().filter(|_| any) {
             let mut memory = memory.lock().unwrap_or_else(PoisonError::into_inner);
             let before = last_few(&output.history, &[]);
-            memory.learn(&output.vocab, &before, (draft.trunk(), &draft.rest), rows, chosen.trunk);
+            memory.learn(&output.vocab, &before, (draft.proposals(), &draft.rest), rows, chosen);
         }
     }
 }
@@ -121,8 +111,6 @@ impl Drafter {
             DraftSource::Forced => self.force(draft, output),
             DraftSource::Lookup => self.copy(draft, output),
             DraftSource::Model => self.ask_draft_model(draft, output),
-            // Branches are those of the finished draft.
-            DraftSource::Branch => Turn::Over,
         }
     }
 
@@ -142,13 +130,6 @@ impl Drafter {
             forced = memory.retokenize(vocab, &last_few(&output.history, draft.run.proposals()), &forced);
         }
         let legal = DraftRun::legal(Some(matcher), forced.iter().copied(), draft.left());
-        if draft.branch_points.len() < MAX_BRANCH_POINTS
-            && self.may_branch_on_tokenization(&draft.estimate, place)
-            && let Some(matcher) = draft.run.matcher()
-        {
-            let point = branch_on_tokenization(draft.run.len(), matcher, (&forced, &legal), place);
-            draft.branch_points.extend(point);
-        }
         let before = draft.run.len();
         let all = self.add(draft, legal, vocab);
         let left = &forced[draft.run.len() - before..];

@@ -269,7 +269,7 @@ impl<'a> Search<'a> {
             .zip(&mut self.caches)
             .map(|(beam, cache)| {
                 let tokens = &beam.history[cache.len()..];
-                Segment { tokens, branches: &[], cache, rows: tokens.len() - 1..tokens.len(), only: &[] }
+                Segment { tokens, cache, rows: tokens.len() - 1..tokens.len(), only: &[] }
             })
             .collect();
         let results = self.engine.target().forward_batch(&mut segments);

@@ -35,7 +35,7 @@ use super::transcript::{Ending, TokenReports, Transcript};
 use super::watch::OutputWatch;
 use crate::error::Result;
 use crate::matcher::Matcher;
-use crate::model::{Branch, KvCache, Model};
+use crate::model::{KvCache, Model};
 use crate::sample::Sampler;
 use crate::vocab::{TokenId, Vocabulary};
 pub(super) use step::{MaskJob, NextForward};
@@ -108,7 +108,6 @@ enum Phase {
 #[derive(Default)]
 struct TargetInput {
     tokens: Vec<TokenId>,
-    branches: Vec<Branch>,
     /// The tokens whose logits each of its rows needs; empty if all.
     only: Vec<Vec<TokenId>>,
     /// The same for the rows of the draft, until its forward runs.
@@ -216,7 +215,7 @@ impl Session {
     /// proposals are dropped.
     fn commit(&mut self, draft: &FinishedDraft, verified: Verified) {
         let output = &mut self.output;
-        let keep = output.history.len() + verified.chosen.trunk;
+        let keep = output.history.len() + verified.chosen;
         let of_round =
             output.reports.origins.as_ref().map_or_else(Vec::new, |_| origins::origins_of(draft, &verified));
         if let Some(trace) = &mut self.trace {
@@ -224,16 +223,11 @@ impl Session {
             let tokens = verified.tokens.iter().zip(&of_round);
             let tokens =
                 tokens.map(|(&token, origin)| TracedToken { token, source: origin.source }).collect();
-            let chosen = (verified.chosen.trunk, verified.chosen.branch);
-            let rejected = rejected_of(draft, output.emitted(), chosen);
+            let rejected = rejected_of(draft, output.emitted(), verified.chosen);
             trace.forward(&self.stats, forwards, tokens, rejected);
         }
         output.matcher = verified.matcher;
-        if let Some((from, matched)) = draft.branch_rows(verified.chosen) {
-            self.cache.take_branch(keep, output.history.len() + from, matched);
-        } else {
-            self.cache.truncate(keep);
-        }
+        self.cache.truncate(keep);
         output.ending = verified.ending;
         output.watch = verified.watch;
         for pointer in verified.guarded {

@@ -138,7 +138,7 @@ impl Session {
                 self.phase = Phase::AwaitDraft(draft);
                 return Ok(NextForward::DraftModel);
             }
-            let draft = self.drafter.finish(draft, &self.output);
+            let draft = self.drafter.finish(draft);
             // Drafting may have taken a while.
             if !self.is_cancelled() {
                 self.input.needed = self.needed_logits(&draft);
@@ -185,13 +185,9 @@ impl Session {
         let rows = if drafts { 0..0 } else { self.prepare(most) };
         match self.drafter.model_mut().filter(|_| drafts) {
             Some(model) => model.segment(most),
-            None => Segment {
-                tokens: &self.input.tokens,
-                branches: &self.input.branches,
-                cache: &mut self.cache,
-                rows,
-                only: &self.input.only,
-            },
+            None => {
+                Segment { tokens: &self.input.tokens, cache: &mut self.cache, rows, only: &self.input.only }
+            }
         }
     }
 
@@ -203,10 +199,8 @@ impl Session {
         let input = &mut self.input;
         input.tokens.clear();
         input.tokens.extend_from_slice(&history[cached..]);
-        input.branches.clear();
         if let Phase::AwaitTarget(draft) = &self.phase {
             input.tokens.extend(draft.tokens());
-            input.branches.extend(draft.branches.iter().map(|b| b.after_pending(pending)));
         }
         // Logits are needed from the last token of the history, or from the first one that was
         // emitted unverified.
@@ -215,7 +209,6 @@ impl Session {
         input.only.clear();
         if input.tokens.len() > most && first > 0 {
             input.tokens.truncate(first.min(most.max(1)));
-            input.branches.clear();
             return 0..0;
         }
         input.only.resize(if input.needed.is_empty() { 0 } else { skipped }, Vec::new());
@@ -255,8 +248,8 @@ impl Session {
             self.phase = Phase::AwaitTarget(draft);
             return Ok(());
         }
-        self.stats.drafted += draft.rows();
-        let skipped = rows.len() - 1 - draft.rows();
+        self.stats.drafted += draft.run.len();
+        let skipped = rows.len() - 1 - draft.run.len();
         let begun = Instant::now();
         let verified = self.verify_rows(&draft, &mut rows, skipped);
         self.masks.clear();
@@ -297,7 +290,7 @@ impl Session {
     /// Returns the number of rows that the next forward of the target takes, if it is not cut.
     pub(in crate::decode) fn rows(&self) -> usize {
         let draft = match &self.phase {
-            Phase::AwaitTarget(draft) => draft.rows(),
+            Phase::AwaitTarget(draft) => draft.run.len(),
             Phase::AwaitDraft(_) | Phase::Idle | Phase::Ended(_) => 0,
         };
         self.output.history.len() - self.cache.len() + draft

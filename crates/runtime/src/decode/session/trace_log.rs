@@ -67,25 +67,10 @@ impl TraceLog {
     }
 }
 
-/// Returns the parts of a draft behind its `matched` proposals of the trunk and those of the branch
-/// that was taken.
-pub(super) fn rejected_of(
-    draft: &FinishedDraft,
-    begin: usize,
-    (trunk, taken): (usize, Option<(usize, usize)>),
-) -> Vec<RejectedDraft> {
-    let part = |after: usize, proposals: &[Proposal]| RejectedDraft {
-        after: begin + after,
-        tokens: proposals
-            .iter()
-            .map(|p| TracedToken { token: p.token, source: TokenSource::Proposed(p.source()) })
-            .collect(),
-    };
-    let mut parts = vec![part(trunk, &draft.trunk()[trunk..])];
-    for (number, branch) in draft.branches.iter().enumerate() {
-        let matched = taken.filter(|(taken, _)| *taken == number).map_or(0, |(_, matched)| matched);
-        parts.push(part(branch.after + matched, &branch.run.proposals()[matched..]));
-    }
-    parts.retain(|part| !part.tokens.is_empty());
-    parts
+/// Returns the part of a draft behind its first `chosen` proposals, if there is one.
+pub(super) fn rejected_of(draft: &FinishedDraft, begin: usize, chosen: usize) -> Vec<RejectedDraft> {
+    let token = |p: &Proposal| TracedToken { token: p.token, source: TokenSource::Proposed(p.source()) };
+    let tokens: Vec<TracedToken> = draft.proposals()[chosen..].iter().map(token).collect();
+    let rejected = RejectedDraft { after: begin + chosen, tokens };
+    Some(rejected).filter(|rejected| !rejected.tokens.is_empty()).into_iter().collect()
 }

@@ -1,10 +1,10 @@
-//! Verifies a draft and its branches against the logits of a forward; also scores tokens that were
+//! Verifies a draft against the logits of a forward; also scores tokens that were
 //! emitted without verification.
 
 use super::choice::TokenChoice;
 use super::{Ending, Session};
 use crate::decode::confidence::is_forced;
-use crate::decode::drafting::{DraftPosition, FinishedDraft};
+use crate::decode::drafting::FinishedDraft;
 use crate::decode::logprob::TokenLogprob;
 use crate::decode::watch::{CutPoint, OutputWatch};
 use crate::error::Result;
@@ -22,8 +22,8 @@ pub(super) struct Verified {
     pub free: Vec<bool>,
     /// The log-probability of the end token or stop token after them.
     pub end_logprob: Option<TokenLogprob>,
-    /// The proposals of the draft that were chosen.
-    pub chosen: DraftPosition,
+    /// Number of proposals of the draft that were chosen.
+    pub chosen: usize,
     /// The reason if the output ends after the tokens.
     pub ending: Option<Ending>,
     /// The earlier position to which the output is cut back after the tokens.
@@ -88,7 +88,7 @@ impl Session {
         // The offset of the answer in that end.
         let mut answer = output.answer.map(|at| at.saturating_sub(tail));
         let mut text = output.text[tail..].to_vec();
-        while let Some(logits) = rows.get_mut(draft.row(verified.chosen)) {
+        while let Some(logits) = rows.get_mut(verified.chosen) {
             if let Some(matcher) = &mut matcher {
                 self.fill_row(matcher, verified.chosen);
             }
@@ -110,9 +110,9 @@ impl Session {
                 let vocab = &self.output.vocab;
                 verified.free.push(!matcher.as_mut().is_some_and(|m| is_forced(m, vocab, token)));
             }
-            let agreed = draft.after(verified.chosen, token);
+            let agreed = draft.proposes(verified.chosen, token);
             if let Some(matcher) = &mut matcher {
-                let next = match agreed.and_then(|at| draft.matcher_at(at)) {
+                let next = match draft.run.matcher_after(verified.chosen + 1).filter(|_| agreed) {
                     Some(next) => next,
                     None => accepted(matcher, token)?,
                 };
@@ -135,8 +135,10 @@ impl Session {
             // The text is cut where the tokens become output.
             let begins = || output.thinking.as_ref()?.answer_begins(&text, bytes.len());
             answer = answer.or_else(begins);
-            let Some(at) = agreed else { break };
-            verified.chosen = at;
+            if !agreed {
+                break;
+            }
+            verified.chosen += 1;
             if position + 1 >= output.max_tokens
                 || output.thinking_budget_spent(&text, position + 1, answer.is_some())
                 || output.stops.find_in_answer(&text, answer, bytes.len()).is_some()
@@ -159,10 +161,9 @@ impl Session {
     }
 
     /// Fills `self.row` with the mask of a position, from those filled in advance if it is there.
-    fn fill_row(&mut self, matcher: &mut Matcher, at: DraftPosition) {
+    fn fill_row(&mut self, matcher: &mut Matcher, at: usize) {
         let words = self.row.len();
-        let ahead = self.masks.get(at.trunk * words..(at.trunk + 1) * words);
-        match ahead.filter(|_| at.branch.is_none()) {
+        match self.masks.get(at * words..(at + 1) * words) {
             Some(ahead) => self.row.copy_from_slice(ahead),
             None => matcher.fill_bitmask(&mut self.row),
         }

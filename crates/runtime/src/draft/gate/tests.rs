@@ -57,35 +57,6 @@ fn later_rows_can_pay_for_an_unlikely_one() {
     assert_eq!(best_step_count(&worth, &steps(&[0.9, 0.1]), [1.0; 2]), 1);
 }
 
-#[test]
-fn branches_are_reached_where_the_trunk_is_wrong_and_weighed_like_other_rows() {
-    for (accepted, of) in [(1, 1), (9, 10), (1, 2), (1, 8)] {
-        let mut gate = gate(0.05, accepted, of);
-        let mut worth = gate.begin(64);
-        let trunk = [FORCED; 5];
-        trunk.iter().for_each(|p| gate.add(&mut worth, p));
-        // Verification ends after exactly one number of proposals.
-        let all: f64 = (0..=trunk.len()).map(|after| gate.reaches(&trunk, after)).sum();
-        assert!((all - 1.0).abs() < 1e-9, "{all}");
-        let reason = BranchKind::RunnerUp;
-        let branch = [Proposal { kind: ProposalKind::Branch(reason), ..FORCED }, FORCED, FORCED];
-        for after in 0..=trunk.len() {
-            let ratio = |n: usize| {
-                let mut with = worth;
-                gate.add_branch(&mut with, &trunk, after, &branch[..n]);
-                assert_eq!((with.rows, with.survival), (worth.rows + n, worth.survival));
-                with.tokens / with.ms
-            };
-            let taken = gate.takes_branch(&worth, &trunk, after, &branch);
-            let most = (0..=branch.len()).map(ratio).fold(0.0, f64::max);
-            assert!(ratio(taken) >= most * (1.0 - 1e-9), "{taken} behind {after}, rate {accepted}/{of}");
-            if !gate.may_branch(&worth, gate.reaches(&trunk, after), (reason, PLACE)) {
-                assert_eq!(taken, 0, "behind {after}, rate {accepted}/{of}");
-            }
-        }
-    }
-}
-
 /// Returns a table with the points that are measured.
 fn measured(row: f64) -> CostTable {
     CostTable::from_points([1, 2, 3, 4, 6, 8, 12, 16, 24].map(|m| (m, 1.0 + (m - 1) as f64 * row)))

@@ -18,18 +18,6 @@ use crate::model::{KvCache, Model, Segment};
 use crate::sample::leading;
 use crate::vocab::{TokenId, Vocabulary};
 
-/// The draft model's second choice at one of its proposals.
-pub struct RunnerUp {
-    /// Index of the proposal among those of one call.
-    pub of: usize,
-    /// The constraint's state before the proposal.
-    pub matcher: Matcher,
-    /// The next most probable token.
-    pub token: TokenId,
-    /// The lead of the proposal over this token.
-    pub lead: ModelKind,
-}
-
 /// A draft model with its KV cache.
 pub struct DraftModel {
     model: Model,
@@ -158,20 +146,13 @@ impl DraftModel {
         let whole = self.input.len() <= most || self.first == 0;
         self.running = if whole { self.input.len() } else { self.first.min(most.max(1)) };
         let rows = if whole { self.first..self.running } else { 0..0 };
-        Segment {
-            tokens: &self.input[..self.running],
-            branches: &[],
-            cache: &mut self.cache,
-            rows,
-            only: &self.only,
-        }
+        Segment { tokens: &self.input[..self.running], cache: &mut self.cache, rows, only: &self.only }
     }
 
     /// Takes the logits of the segment and returns the proposals after the position of `matcher`;
     /// `None` if a part of the input still has to run.
     ///
-    /// There are none where the model would end the output. `context` is that of the proposals. For
-    /// those with a lead below `sure`, `seconds` receives the second choice.
+    /// There are none where the model would end the output. `context` is that of the proposals.
     ///
     /// # Errors
     /// Returns an error if the logits are not usable.
@@ -181,7 +162,6 @@ impl DraftModel {
         mut matcher: Matcher,
         candidates: &DraftRun,
         context: ProposalContext,
-        (seconds, sure): (&mut Vec<RunnerUp>, ModelKind),
     ) -> Result<Option<DraftRun>> {
         self.forwards += 1;
         self.seen.extend(self.input.drain(..self.running));
@@ -196,7 +176,7 @@ impl DraftModel {
                 break;
             }
             matcher.fill_bitmask(&mut self.row);
-            let (token, lead, second) = match leading(logits, &self.row) {
+            let (token, lead) = match leading(logits, &self.row) {
                 // No legal token is on the list.
                 Err(e) if e.kind() == ErrorKind::IllegalToken => break,
                 leading => leading?,
@@ -208,9 +188,6 @@ impl DraftModel {
                 None => after(&matcher, token),
             };
             let Some(next) = next else { break };
-            if let Some(token) = second.filter(|_| lead < sure) {
-                seconds.push(RunnerUp { of: i, matcher, token, lead });
-            }
             matcher = next;
             match agreed {
                 Some(agreed) => proposals.push(agreed.read()),

@@ -16,7 +16,7 @@ mod forced_run_cache;
 mod prompt_lookup;
 mod tokenization_memory;
 
-pub use draft_model::{DraftModel, RunnerUp};
+pub use draft_model::DraftModel;
 pub(crate) use draft_vocab::always_listed;
 pub use forced_run_cache::ForcedRunCache;
 pub(crate) use prompt_lookup::open_string;
@@ -88,20 +88,6 @@ kinds! {
     }
 }
 
-kinds! {
-    /// Kinds of first tokens of branches: the reasons for a branch.
-    BranchKind {
-        /// The draft model's second choice, where the first led by hardly anything.
-        CloseRunnerUp = "lead below 0.5",
-        /// The draft model's second choice, where the first led by a little.
-        RunnerUp = "lead below 3",
-        /// One of a few legal continuations.
-        FewChoices = "one of a few ways",
-        /// Another tokenisation of a forced run.
-        Tokenization = "another split",
-    }
-}
-
 /// What depends on the source alone.
 struct SourceEntry {
     /// The name in the gate's report.
@@ -163,8 +149,6 @@ sources! {
     Lookup(CopyKind) { name: "lookup", statistic: "lookup", origin: "copied", prior: 0.5, }
     /// A small draft model.
     Model(ModelKind) { name: "model", statistic: "draft_model", origin: "drafted", prior: 0.8, }
-    /// The first token of a branch: an alternative to the draft where the draft may be wrong.
-    Branch(BranchKind) { name: "branch", statistic: "branch", origin: "branch", prior: 0.4, }
 }
 
 impl DraftSource {
@@ -220,7 +204,7 @@ impl ProposalKind {
     pub(super) fn read(self) -> ProposalKind {
         match self {
             ProposalKind::Lookup(_) => ProposalKind::Lookup(CopyKind::Read),
-            ProposalKind::Forced(_) | ProposalKind::Model(_) | ProposalKind::Branch(_) => self,
+            ProposalKind::Forced(_) | ProposalKind::Model(_) => self,
         }
     }
 
@@ -228,7 +212,7 @@ impl ProposalKind {
     pub(super) fn before_call(self) -> Option<ProposalKind> {
         match self {
             ProposalKind::Model(_) => Some(ProposalKind::Model(ModelKind::BeforeCall)),
-            ProposalKind::Forced(_) | ProposalKind::Lookup(_) | ProposalKind::Branch(_) => None,
+            ProposalKind::Forced(_) | ProposalKind::Lookup(_) => None,
         }
     }
 

@@ -102,10 +102,6 @@ pub(crate) struct Attention<'a, E> {
     pub v: &'a [E],
     /// Position of the first query row.
     pub start: usize,
-    /// Position from which keys and values belong to a branch, not after `start`. They lie `shift`
-    /// entries further back in the cache.
-    pub fork: usize,
-    pub shift: usize,
     pub rows: usize,
     pub heads: usize,
     pub kv_heads: usize,
@@ -131,8 +127,7 @@ impl<E: KvElement> Attention<'_, E> {
         let (mut rows, mut tiles, mut work) = (0, 0, 0);
         for a in parts {
             assert_eq!((a.heads * a.head_dim, a.kv_heads), (width, kv_heads), "heads of the parts");
-            let (end, key_width) = (a.start + a.rows + a.shift, kv_heads * a.head_dim);
-            assert!(a.fork <= a.start || a.shift == 0, "rows before their branch");
+            let (end, key_width) = (a.start + a.rows, kv_heads * a.head_dim);
             assert!(end.next_multiple_of(KEY_BLOCK) * key_width <= a.k.len() && end * key_width <= a.v.len());
             assert!(a.rows == 0 || (a.rows - 1) * a.q_stride + width <= a.q.len());
             first.push((rows, tiles));
@@ -171,11 +166,6 @@ impl<E: KvElement> Attention<'_, E> {
         });
     }
 
-    /// Returns the entry in the cache of a position's keys and values.
-    fn place(&self, position: usize) -> usize {
-        if position < self.fork { position } else { position + self.shift }
-    }
-
     /// Computes some heads of some rows, which share a key head, and writes them to rows `to` and
     /// following.
     fn some_rows(
@@ -188,7 +178,7 @@ impl<E: KvElement> Attention<'_, E> {
     ) {
         let (kv_head, d) = (heads.start / (self.heads / self.kv_heads), self.head_dim);
         let from = (self.start + rows.start + 1).saturating_sub(self.window);
-        let blocks = from / KEY_BLOCK..(self.start + rows.end + self.shift).div_ceil(KEY_BLOCK);
+        let blocks = from / KEY_BLOCK..(self.start + rows.end).div_ceil(KEY_BLOCK);
         let (origin, stride) = (blocks.start * KEY_BLOCK, blocks.len() * KEY_BLOCK);
         let mut queries = SmallVec::<[Query; 8]>::new();
         for (i, row) in rows.enumerate() {
@@ -203,11 +193,6 @@ impl<E: KvElement> Attention<'_, E> {
         simd16::run(Scores { a: self, queries: &queries, kv_head, blocks, out: scores, stride });
         let scale = self.scale;
         for (query, s) in queries.iter().zip(scores.chunks_exact_mut(stride)) {
-            if self.shift > 0 {
-                // Moves the scores of the branch, so that all are by position from here on.
-                let branch = from.max(self.fork) - origin..query.end - origin;
-                s.copy_within(branch.start + self.shift..branch.end + self.shift, branch.start);
-            }
             simd16::run(Softmax { s: &mut s[from - origin..query.end - origin], scale });
         }
         simd16::run(WeightedSums {
@@ -404,7 +389,7 @@ impl<E: KvElement> WeightedSums<'_, E> {
             for c in at..d {
                 let mut sum = 0.0;
                 for j in self.from..query.end {
-                    let value = self.a.v[self.a.place(j) * width + self.kv_head * d + c].single();
+                    let value = self.a.v[j * width + self.kv_head * d + c].single();
                     sum += self.weights[i * self.stride + j - self.origin] * value;
                 }
                 self.out.put(query.row, query.column + c, sum);
@@ -428,34 +413,29 @@ impl<E: KvElement> WeightedSums<'_, E> {
         let (common, longest) = (ends[0], ends[R - 1]);
         let weights = &self.weights[first * self.stride..(first + R) * self.stride];
         assert!(ends.is_sorted() && self.origin <= self.from && longest - self.origin <= self.stride);
-        let values = &self.a.v[..(longest + self.a.shift) * width];
-        let fork = if self.a.shift > 0 { self.a.fork.clamp(self.from, common) } else { common };
-        // SAFETY: all entries are below `longest` plus the shift, and the columns exist by the
-        // caller's promise.
+        let values = &self.a.v[..longest * width];
+        // SAFETY: all positions are below `longest`, and the columns exist by the caller's promise.
         unsafe {
             let values = values.as_ptr().add(self.kv_head * d + at);
             let mut acc = [[V::splat(0.0); C]; R];
-            for (positions, shift) in [(self.from..fork, 0), (fork..common, self.a.shift)] {
-                for j in positions {
-                    let mut v = [V::splat(0.0); C];
+            for j in self.from..common {
+                let mut v = [V::splat(0.0); C];
+                for c in 0..C {
+                    v[c] = E::load(values.add(j * width + c * LANES16));
+                }
+                for r in 0..R {
+                    let weight = V::splat(*weights.as_ptr().add(r * self.stride + j - self.origin));
                     for c in 0..C {
-                        v[c] = E::load(values.add((j + shift) * width + c * LANES16));
-                    }
-                    for r in 0..R {
-                        let weight = V::splat(*weights.as_ptr().add(r * self.stride + j - self.origin));
-                        for c in 0..C {
-                            acc[r][c] = acc[r][c].multiply_add(weight, v[c]);
-                        }
+                        acc[r][c] = acc[r][c].multiply_add(weight, v[c]);
                     }
                 }
             }
-            // Positions that only some of the rows see lie after the fork, if there is one.
+            // Positions that only some of the rows see.
             for r in 0..R {
                 for j in common..ends[r] {
                     let weight = V::splat(*weights.as_ptr().add(r * self.stride + j - self.origin));
-                    let place = j + self.a.shift;
                     for c in 0..C {
-                        let v = E::load(values.add(place * width + c * LANES16));
+                        let v = E::load(values.add(j * width + c * LANES16));
                         acc[r][c] = acc[r][c].multiply_add(weight, v);
                     }
                 }
@@ -522,15 +502,12 @@ mod tests {
                 ) -> Vec<f32> {
                     let mut out = vec![0.0; rows * heads * head_dim];
                     let q_stride = heads * head_dim;
-                    let (fork, shift) = (0, 0);
                     let all = Attention {
                         q,
                         q_stride,
                         k,
                         v,
                         start,
-                        fork,
-                        shift,
                         rows,
                         heads,
                         kv_heads,
@@ -569,8 +546,6 @@ mod tests {
                 k: &keys,
                 v: &v,
                 start: start + first,
-                fork: 0,
-                shift: 0,
                 rows,
                 heads,
                 kv_heads: kv,
@@ -587,22 +562,6 @@ mod tests {
             let mut parts = vec![0.0; rows * heads * d];
             Attention::run(&[part(0, rows / 2), part(rows / 2, rows - rows / 2)], &mut parts);
             assert_eq!(out, parts);
-            // The last rows as a branch that follows other entries of the cache.
-            for (fork, shift) in [(start, 3), (start + rows / 2, 21)] {
-                let (mut far_keys, mut far) =
-                    (vec![f32::NAN; keys.len() + 2 * KEY_BLOCK * kv * d], v.clone());
-                far.splice(fork * kv * d..fork * kv * d, vec![f32::NAN; shift * kv * d]);
-                for (i, k) in k.iter().enumerate() {
-                    let (p, c) = (i / (kv * d), i % (kv * d));
-                    let p = if p < fork { p } else { p + shift };
-                    far_keys[(p / KEY_BLOCK * kv * d + c) * KEY_BLOCK + p % KEY_BLOCK] = *k;
-                }
-                let first = fork - start;
-                let branch = Attention { k: &far_keys, v: &far, fork, shift, ..part(first, rows - first) };
-                let mut got = vec![0.0; (rows - first) * q_stride];
-                Attention::run(&[branch], &mut got);
-                assert_eq!(got, out[first * q_stride..], "behind {fork}, {shift} further");
-            }
             for (r, h) in (0..rows).flat_map(|r| (0..heads).map(move |h| (r, h))) {
                 let dot = |j: usize| -> f64 {
                     let (q, k) = (&q[(r * heads + h) * d..][..d], &k[(j * kv + h / (heads / kv)) * d..][..d]);

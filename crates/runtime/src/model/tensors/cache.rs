@@ -27,14 +27,6 @@ pub(in crate::model) struct KvShape {
     pub device: Device,
 }
 
-/// Moves `len` entries from `from` to `at`.
-#[derive(Clone)]
-struct Move {
-    at: usize,
-    from: usize,
-    len: usize,
-}
-
 /// The keys and the values of a layer, each `[kv_head][position][head_dim]`.
 pub(super) type KvTensors = [Tensor; 2];
 
@@ -45,8 +37,6 @@ pub(in crate::model) struct TensorCache {
     layers: Arc<Vec<KvTensors>>,
     /// Number of positions with memory.
     capacity: usize,
-    /// Moves that the next forward makes first. They wait for it because they can fail.
-    moves: Vec<Move>,
 }
 
 impl KvShape {
@@ -59,7 +49,7 @@ impl KvShape {
 
 impl TensorCache {
     pub fn new(shape: KvShape) -> Self {
-        TensorCache { shape, layers: Arc::default(), capacity: 0, moves: Vec::new() }
+        TensorCache { shape, layers: Arc::default(), capacity: 0 }
     }
 
     /// Returns the bytes taken on the device.
@@ -75,29 +65,14 @@ impl TensorCache {
             && s.device.same_device(&shape.device)
     }
 
-    /// Moves `len` entries from entry `from` to entry `at`, which is not after it.
-    pub fn take_branch(&mut self, at: usize, from: usize, len: usize) {
-        if at != from && len > 0 {
-            self.moves.push(Move { at, from, len });
-        }
-    }
-
     /// Makes room for `rows` entries after the first `len`, and owns the memory. Afterwards entries
     /// can be written.
     pub fn prepare(&mut self, len: usize, rows: usize) -> Result<()> {
         let wanted = len + rows;
         if wanted > self.capacity || Arc::get_mut(&mut self.layers).is_none() {
             let capacity = wanted.max(self.capacity).next_multiple_of(STEP);
-            // Pending moves may come from entries beyond the length.
-            let last = self.moves.iter().map(|m| m.from + m.len).max();
-            let held = len.max(last.unwrap_or(0)).min(self.capacity);
-            self.layers = Arc::new(self.copied(capacity, held)?);
+            self.layers = Arc::new(self.copied(capacity, len.min(self.capacity))?);
             self.capacity = capacity;
-        }
-        for Move { at, from, len } in std::mem::take(&mut self.moves) {
-            for tensor in self.layers.iter().flatten() {
-                tensor.slice_set(&tensor.narrow(1, from, len)?.force_contiguous()?, 1, at)?;
-            }
         }
         Ok(())
     }
@@ -161,24 +136,5 @@ mod tests {
         write(&mut a, 3, &[4.0]);
         assert_eq!(held(&a, 4), [1.0, 2.0, 3.0, 4.0]);
         assert_eq!(held(&b, 4), [1.0, 2.0, 9.0, 8.0]);
-    }
-
-    #[test]
-    fn a_branch_moves_also_when_it_overlaps_or_is_shared_or_the_memory_grows() {
-        let numbers: Vec<f32> = (0..250).map(|i| i as f32).collect();
-        for (at, from, len) in [(3, 5, 7), (0, 1, 249), (240, 249, 1), (4, 4, 9)] {
-            let mut want = numbers[..at].to_vec();
-            want.extend(&numbers[from..from + len]);
-            want.extend([-1.0; 20]);
-            for shared in [false, true] {
-                let mut cache = cache();
-                write(&mut cache, 0, &numbers);
-                let other = shared.then(|| cache.clone());
-                cache.take_branch(at, from, len);
-                write(&mut cache, at + len, &[-1.0; 20]);
-                assert_eq!(held(&cache, want.len()), want);
-                assert!(other.is_none_or(|other| held(&other, 250) == numbers));
-            }
-        }
     }
 }

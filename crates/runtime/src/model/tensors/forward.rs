@@ -25,7 +25,7 @@ use candle_nn::rotary_emb::rope;
 use super::cache::{KvShape, TensorCache};
 use super::failed;
 use super::linear::{Linear, Weight};
-use super::view::{SequenceRows, View, parts};
+use super::view::view;
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::batch::{Segment, Span, chunks};
 use crate::model::config::ModelConfig;
@@ -56,22 +56,22 @@ pub(in crate::model) struct TensorTransformer {
 
 /// The inputs of a chunk.
 struct Chunk<'a> {
-    parts: Vec<SequenceRows<'a>>,
-    /// The cache of each part.
+    /// The rows of each sequence.
+    spans: &'a [Span],
+    /// The cache of each span.
     caches: Vec<&'a TensorCache>,
     /// Of each rotary table the cosines and sines, `[row][pair]`.
     rotations: Vec<[Tensor; 2]>,
-    /// For each window of a layer what the rows of each part see.
+    /// For each window of a layer what the rows of each span see.
     seen: Vec<(usize, Vec<Entries>)>,
     /// Rows with logits.
     wanted: Vec<u32>,
     rows: usize,
 }
 
-/// The entries of a cache that the rows of a part see.
+/// The entries of a cache that the rows of a span see.
 struct Entries {
-    /// Ranges of entries, of which the second may be empty.
-    ranges: [Range<usize>; 2],
+    range: Range<usize>,
     /// Added to the scores, `[1][row][entry]`; none if the rows see all of these entries.
     mask: Option<Tensor>,
 }
@@ -100,31 +100,21 @@ impl TensorTransformer {
         !self.row_by_row
     }
 
-    /// Returns the logits that each segment wants. After a failure the caches have their lengths
-    /// from before.
+    /// Returns the logits that each segment wants. After a failure the caches may be longer.
     pub fn forward(&self, segments: &mut [Segment]) -> Result<Vec<Vec<Vec<f32>>>> {
-        let before: Vec<usize> = segments.iter().map(|s| s.cache.len()).collect();
         let mut logits: Vec<_> = segments.iter().map(|s| Vec::with_capacity(s.rows.len())).collect();
         for spans in chunks(segments, if self.row_by_row { 1 } else { CHUNK }) {
-            if let Err(e) = self.chunk(segments, &spans, &mut logits) {
-                for (segment, before) in segments.iter_mut().zip(before) {
-                    segment.cache.truncate(before);
-                }
-                return Err(e);
-            }
+            self.chunk(segments, &spans, &mut logits)?;
         }
         Ok(logits)
     }
 
     fn chunk(&self, segments: &mut [Segment], spans: &[Span], logits: &mut [Vec<Vec<f32>>]) -> Result<()> {
-        let parts = parts(segments, spans);
-        for part in &parts {
-            let cache = &mut *segments[part.segment].cache;
-            let len = cache.len();
-            let tensors = cache.tensors_mut().ok_or_else(other_cache)?;
-            tensors.prepare(len, part.rows.len()).map_err(failed)?;
+        for span in spans {
+            let tensors = segments[span.segment].cache.tensors_mut().ok_or_else(other_cache)?;
+            tensors.prepare(span.start, span.tokens.len()).map_err(failed)?;
         }
-        let normed = self.run(segments, spans, parts).map_err(failed)?;
+        let normed = self.run(segments, spans).map_err(failed)?;
         for span in spans {
             segments[span.segment].cache.append(span.tokens.len());
         }
@@ -135,20 +125,15 @@ impl TensorTransformer {
     }
 
     /// Takes the rows of a chunk through all layers. Returns the normed rows that want logits.
-    fn run(
-        &self,
-        segments: &[Segment],
-        spans: &[Span],
-        parts: Vec<SequenceRows>,
-    ) -> CandleResult<Option<Tensor>> {
+    fn run(&self, segments: &[Segment], spans: &[Span]) -> CandleResult<Option<Tensor>> {
         let ids: Vec<u32> =
             spans.iter().flat_map(|s| &segments[s.segment].tokens[s.tokens.clone()]).copied().collect();
         let rows = ids.len();
         let wanted = spans.iter().flat_map(|s| s.wanted.clone().map(|r| (s.first + r) as u32)).collect();
-        // Each part has a cache, which was prepared.
-        let caches = parts.iter().filter_map(|p| segments[p.segment].cache.tensors()).collect();
+        // Each span has a cache, which was prepared.
+        let caches = spans.iter().filter_map(|s| segments[s.segment].cache.tensors()).collect();
         let rotations = self.tables.iter().map(|t| self.rotation(t, spans)).collect::<CandleResult<_>>()?;
-        let chunk = Chunk { seen: self.seen(&parts)?, parts, caches, rotations, wanted, rows };
+        let chunk = Chunk { seen: self.seen(spans)?, spans, caches, rotations, wanted, rows };
         let x = self.embedding.rows(&Tensor::from_vec(ids, rows, &self.shape.device)?)?;
         let mut x = scaled(x, self.config.embedding_scale)?;
         for i in 0..self.layers.len() {
@@ -160,22 +145,18 @@ impl TensorTransformer {
         rms_norm(&x, &self.final_norm, self.config.norm_eps).map(Some)
     }
 
-    /// Returns what the rows of each part see, for each window that layers have.
-    fn seen(&self, parts: &[SequenceRows]) -> CandleResult<Vec<(usize, Vec<Entries>)>> {
+    /// Returns what the rows of each span see, for each window that layers have.
+    fn seen(&self, spans: &[Span]) -> CandleResult<Vec<(usize, Vec<Entries>)>> {
         let mut windows: Vec<usize> = self.config.windows.iter().map(|w| w.unwrap_or(usize::MAX)).collect();
         windows.sort_unstable();
         windows.dedup();
-        let entries = |part: &SequenceRows, window: usize| -> CandleResult<Entries> {
-            Ok(match part.view(window) {
-                View::Ranges(one, other) => Entries { ranges: [one, other], mask: None },
-                View::Masked(range, mask) => {
-                    let shape = (1, part.rows.len(), range.len());
-                    let mask = Tensor::from_vec(mask, shape, &self.shape.device)?;
-                    Entries { ranges: [range, 0..0], mask: Some(mask) }
-                }
-            })
+        let entries = |span: &Span, window: usize| -> CandleResult<Entries> {
+            let (range, mask) = view(span, window);
+            let shape = (1, span.tokens.len(), range.len());
+            let mask = mask.map(|mask| Tensor::from_vec(mask, shape, &self.shape.device)).transpose()?;
+            Ok(Entries { range, mask })
         };
-        let all = |window: usize| parts.iter().map(|p| entries(p, window)).collect::<CandleResult<Vec<_>>>();
+        let all = |window: usize| spans.iter().map(|s| entries(s, window)).collect::<CandleResult<Vec<_>>>();
         windows.into_iter().map(|window| Ok((window, all(window)?))).collect()
     }
 
@@ -244,9 +225,9 @@ impl TensorTransformer {
         let q = turned(0, c.heads, layer.qk_norm.as_ref().map(|n| &n[0]))?;
         let k = turned(q_dim, c.kv_heads, layer.qk_norm.as_ref().map(|n| &n[1]))?;
         let v = heads(qkv.narrow(1, q_dim + kv_dim, kv_dim)?, c.kv_heads)?;
-        for (part, cache) in chunk.parts.iter().zip(&chunk.caches) {
-            let rows = |t: &Tensor| t.narrow(1, part.rows.start, part.rows.len());
-            cache.write(i, part.entry, [&rows(&k)?, &rows(&v)?])?;
+        for (span, cache) in chunk.spans.iter().zip(&chunk.caches) {
+            let rows = |t: &Tensor| t.narrow(1, span.first, span.tokens.len());
+            cache.write(i, span.start, [&rows(&k)?, &rows(&v)?])?;
         }
         scaled(q, c.attention_scale)
     }
@@ -255,8 +236,8 @@ impl TensorTransformer {
     fn attention(&self, i: usize, q: &Tensor, chunk: &Chunk) -> CandleResult<Tensor> {
         let window = self.config.windows[i].unwrap_or(usize::MAX);
         let seen = chunk.seen.iter().filter(|s| s.0 == window).flat_map(|s| &s.1);
-        let parts = chunk.parts.iter().zip(&chunk.caches).zip(seen).map(|((part, cache), seen)| {
-            let q = q.narrow(1, part.rows.start, part.rows.len())?.to_dtype(self.shape.dtype)?;
+        let parts = chunk.spans.iter().zip(&chunk.caches).zip(seen).map(|((span, cache), seen)| {
+            let q = q.narrow(1, span.first, span.tokens.len())?.to_dtype(self.shape.dtype)?;
             attend(&q, cache.layer(i), seen)
         });
         let parts = parts.collect::<CandleResult<Vec<_>>>()?;
@@ -339,14 +320,7 @@ fn other_cache() -> Error {
 fn attend(q: &Tensor, [keys, values]: &[Tensor; 2], seen: &Entries) -> CandleResult<Tensor> {
     let (heads, rows, width) = q.dims3()?;
     let kv_heads = keys.dim(0)?;
-    let [one, other] = &seen.ranges;
-    let cut = |t: &Tensor| {
-        let first = t.narrow(1, one.start, one.len())?;
-        match other.len() {
-            0 => Ok(first),
-            n => Tensor::cat(&[first, t.narrow(1, other.start, n)?], 1),
-        }
-    };
+    let cut = |t: &Tensor| t.narrow(1, seen.range.start, seen.range.len());
     let (keys, values) = (cut(keys)?, cut(values)?);
     let entries = keys.dim(1)?;
     // The query heads of a key head are rows of one product.

@@ -8,7 +8,6 @@ export const ORIGINS = {
   forced: { letter: "F", name: "forced", text: "the constraint allowed no other bytes" },
   copied: { letter: "C", name: "copied", text: "copied from the prompt, and the model agreed" },
   drafted: { letter: "D", name: "draft model", text: "proposed by the draft model, and the model agreed" },
-  branch: { letter: "B", name: "branch", text: "the second choice of a draft, and the model agreed" },
   unverified: { letter: "U", name: "unverified", text: "emitted without a forward" },
 };
 

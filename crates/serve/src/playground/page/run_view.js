@@ -78,7 +78,6 @@ export class RunView {
   #place(step) {
     const end = this.nodes.length;
     for (let i = step.begin; i <= end; i += 1) {
-      // A branch may continue a draft that was itself rejected.
       const here = step.rejected.filter((draft) => Math.min(draft.after, end) === i);
       this.text.append(...here.map((draft) => el("span", { class: "fallen" }, draft.tokens.map((token) => tokenNode(token, {}, true)))));
       if (i < end) this.text.append(this.nodes[i]);
@@ -168,7 +167,7 @@ function statistics(stats) {
     ["Prompt tokens", stats.prompt_cached ? `${stats.prompt_tokens} (${stats.prompt_cached} known)` : stats.prompt_tokens],
     ["Milliseconds", (1000 * stats.seconds).toFixed(1)],
   ];
-  const names = { forced: "forced", lookup: "copied", draft_model: "draft model", branch: "branch" };
+  const names = { forced: "forced", lookup: "copied", draft_model: "draft model" };
   const rows = Object.entries(stats.drafted_by_source).filter(([, drafted]) => drafted > 0)
     .map(([source, drafted]) => [names[source] ?? source, drafted, stats.accepted_by_source[source] ?? 0]);
   return el("div", { class: "stack tight" },

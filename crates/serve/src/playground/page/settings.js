@@ -13,7 +13,6 @@ const SOURCES = [
   ["forced_runs", "Forced runs"],
   ["lookup", "Copies from the prompt"],
   ["draft_model", "Draft model"],
-  ["branches", "Branches"],
 ];
 
 /**

@@ -32,7 +32,7 @@ addEventListener('DOMContentLoaded', () => {
   const shortOf = d => nameOf({ ...d, source: d.source.slice(shared) || d.source });
   const hue = i => (i * 137.5 + 25) % 360;
   const SOURCES = { sampled: 'chosen by the model', forced: 'forced by the constraint', copied: 'copied from the text',
-    drafted: 'from the draft model', branch: 'from a branch of the draft', unverified: 'not verified' };
+    drafted: 'from the draft model', unverified: 'not verified' };
 
   const sum = f => all.reduce((s, d) => s + (f(d) ?? 0), 0);
   const failed = all.filter(d => d.error).length;
