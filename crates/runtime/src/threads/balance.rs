@@ -140,7 +140,8 @@ mod tests {
         let busy = helped(&mut balance, &mut now, 0.5, 3 * MS);
         assert!((1..20).contains(&busy), "{busy} of a busy second");
         let quiet = helped(&mut balance, &mut now, 0.5, MS / 10);
-        assert!(quiet > 500, "{quiet} of a quiet second");
+        // The last pause reaches into it, for as long as the longest one.
+        assert!(quiet > 150, "{quiet} of a quiet second");
         assert_eq!(helped(&mut balance, &mut now, 0.5, MS / 10), 910);
     }
 
