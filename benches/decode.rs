@@ -10,7 +10,7 @@
 //!
 //! Each file of `decode/` is a part: `batch`, `gate`, `schema` (`same_schema.rs`), `rows`, `forced`
 //! and `large`. `large` runs only on request: it needs a gigabyte and some minutes.
-//! `CANDLE_NUM_THREADS` sets candle's threads.
+//! `CANDLE_NUM_THREADS` sets the number of threads.
 
 #[path = "decode/batch.rs"]
 mod batch;

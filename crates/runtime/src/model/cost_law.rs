@@ -54,7 +54,7 @@ pub(super) struct CostLaw {
 }
 
 impl CostLaw {
-    /// Returns the estimate for a model whose weights take `bytes`, on so many threads.
+    /// Returns the estimate for a model whose weights take `bytes`, on this number of threads.
     pub fn of(config: &ModelConfig, bytes: usize, threads: usize) -> Self {
         let c = config;
         let layer = c.hidden * (2 * c.q_dim() + 2 * c.kv_dim() + 3 * c.feed_forward);

@@ -1,8 +1,8 @@
 //! Workers that help the thread that asks with a region of work.
 //!
 //! A region is a number of items, cut into a part for each thread. A thread claims chunks of its own
-//! part, and then of the parts of others. So it reads the memory of its items in order, and whoever
-//! is faster does more. The thread that asks works too, and waits only for workers that are inside: a
+//! part, and then of the parts of others. So it reads the memory of its items in order, and a
+//! faster thread does more. The thread that asks works too, and waits only for workers that are inside: a
 //! worker that is late, or has lost its core, delays the chunk that it holds and nothing else.
 //!
 //! # Cost
@@ -101,9 +101,9 @@ struct Slot {
 /// What the workers and the thread that asks share.
 struct Shared {
     gate: CacheLine<AtomicU64>,
-    /// Of each part the first item that nobody has claimed.
+    /// Of each part the first item that no thread has claimed.
     next: Box<[CacheLine<AtomicUsize>]>,
-    /// Written while the gate is closed and nobody is inside.
+    /// Written while the gate is closed and no worker is inside.
     work: CacheLine<UnsafeCell<Work>>,
     slots: Box<[CacheLine<Slot>]>,
     /// The thread that waits, and the first panic of a worker.
@@ -115,7 +115,7 @@ struct Shared {
 }
 
 // SAFETY: `work` is written by the thread that holds `Pool::asking`, while the gate is closed and
-// nobody is inside, and read inside only. The closure behind it is `Sync`.
+// no worker is inside, and read inside only. The closure behind it is `Sync`.
 unsafe impl Sync for Shared {}
 // SAFETY: as above.
 unsafe impl Send for Shared {}
@@ -142,7 +142,7 @@ impl Shared {
     /// # Safety
     /// The caller is inside the region, or is the thread that opened it.
     unsafe fn run_chunks(&self, own: usize) -> usize {
-        // SAFETY: nobody writes while somebody is inside.
+        // SAFETY: it is not written while a thread is inside.
         let work = unsafe { *self.work.0.get() };
         let (mut ran, mut part) = (0, own % work.parts);
         for _ in 0..work.parts {
@@ -249,7 +249,7 @@ struct Asking {
 }
 
 impl Pool {
-    /// Creates a pool of so many workers.
+    /// Creates a pool of this number of workers.
     pub fn new(workers: usize) -> Pool {
         let workers = workers.min(MOST_WORKERS);
         let slot = |_| CacheLine(Slot { is_asleep: AtomicBool::new(false), thread: OnceLock::new() });
@@ -291,7 +291,7 @@ impl Pool {
         let shared = &*self.shared;
         asking.handles.get_or_insert_with(|| self.start());
         let parts = helpers + 1;
-        // SAFETY: the gate is closed, nobody is inside, and this thread alone asks.
+        // SAFETY: the gate is closed, no worker is inside, and this thread alone asks.
         unsafe { *shared.work.0.get() = Work::new(items, parts, work) };
         for (part, next) in shared.next[..parts].iter().enumerate() {
             next.0.store(items * part / parts, Relaxed);

@@ -1,4 +1,4 @@
-//! Regions of random sizes against a loop: every item once, whoever runs it and whatever fails.
+//! Regions of random sizes against a loop: every item runs once, on any thread, also if others panic.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};

@@ -12,7 +12,7 @@
 //! # Alternatives considered
 //!
 //! Trees of drafts, with a second continuation where the first may be wrong, were rejected. Measured,
-//! they save hardly a forward, and every part below has to know of them.
+//! they save almost no forwards, and every part from here to the attention has to support them.
 
 mod copies;
 mod draft;

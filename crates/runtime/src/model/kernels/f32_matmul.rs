@@ -112,7 +112,7 @@ pub(crate) struct Out<'a> {
 }
 
 impl Out<'_> {
-    /// Returns the destination of so many rows and columns, for several threads.
+    /// Returns the destination of a number of rows and columns, for several threads.
     pub(super) fn target(self, rows: usize, columns: usize) -> Target {
         assert!(rows == 0 || (rows - 1) * self.stride + columns <= self.data.len(), "a result without room");
         Target { start: self.data.as_mut_ptr(), len: self.data.len(), stride: self.stride }
