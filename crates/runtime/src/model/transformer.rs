@@ -162,7 +162,8 @@ impl LayerNorms<Vec<f32>> {
 
 impl Transformer {
     pub fn load(config: ModelConfig, source: &TensorSource<'_>, options: &LoadOptions) -> Result<Self> {
-        let loaded = LoadedWeights::load(&KernelForm, config, source, options)?;
+        let load = || LoadedWeights::load(&KernelForm, config, source, options);
+        let loaded = threads::installed_or_shared(load)?;
         Ok(Transformer {
             config: loaded.config,
             embedding: loaded.embedding,

@@ -43,16 +43,22 @@ use pool::Pool;
 pub struct Threads(Option<Arc<Pool>>);
 
 thread_local! {
-    /// The pool that helps this thread, if it does not work alone. It is away while it does.
-    static HELPERS: Cell<Option<Arc<Pool>>> = const { Cell::new(None) };
+    /// The threads that are installed here. They are taken out while this thread works alone.
+    static INSTALLED: Cell<Option<Threads>> = const { Cell::new(None) };
 }
 
-/// Puts the helpers of a thread back.
-struct Restore(Option<Arc<Pool>>);
+/// Puts the threads back that were installed.
+struct Restore(Option<Threads>);
+
+impl Restore {
+    fn pool(&self) -> Option<&Pool> {
+        self.0.as_ref()?.0.as_deref()
+    }
+}
 
 impl Drop for Restore {
     fn drop(&mut self) {
-        HELPERS.set(self.0.take());
+        INSTALLED.set(self.0.take());
     }
 }
 
@@ -75,7 +81,7 @@ impl Threads {
 
     /// Runs `work` on this thread, with these threads as its helpers.
     pub(crate) fn install<R>(&self, work: impl FnOnce() -> R) -> R {
-        let _before = Restore(HELPERS.replace(self.0.clone()));
+        let _before = Restore(INSTALLED.replace(Some(self.clone())));
         work()
     }
 
@@ -87,21 +93,28 @@ impl Threads {
 
 /// Returns the number of threads that may share the work of this one.
 pub(crate) fn number() -> usize {
-    let here = Restore(HELPERS.take());
-    1 + here.0.as_ref().map_or(0, |pool| pool.workers())
+    let here = Restore(INSTALLED.take());
+    1 + here.pool().map_or(0, Pool::workers)
+}
+
+/// Runs `work` with the threads that are installed, or with those that all engines share.
+pub(crate) fn installed_or_shared<R>(work: impl FnOnce() -> R) -> R {
+    let here = Restore(INSTALLED.take());
+    let threads = here.0.clone().unwrap_or_else(Threads::shared);
+    threads.install(work)
 }
 
 /// Runs `work` without help from other threads, which have work of their own.
 pub(crate) fn alone<R>(work: impl FnOnce() -> R) -> R {
-    let _here = Restore(HELPERS.take());
+    let _here = Restore(INSTALLED.take());
     work()
 }
 
 /// Runs `work` over chunks of `0..items`, on this thread and at most `helpers` others. Each of them
 /// works alone on its chunk.
 pub(crate) fn in_chunks(items: usize, helpers: usize, work: impl Fn(Range<usize>) + Sync) {
-    let here = Restore(HELPERS.take());
-    match &here.0 {
+    let here = Restore(INSTALLED.take());
+    match here.pool() {
         Some(pool) if items > 1 && helpers > 0 => pool.run(items, helpers, &work),
         _ if items > 0 => work(0..items),
         _ => {}

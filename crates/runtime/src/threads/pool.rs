@@ -70,24 +70,24 @@ fn is_open(gate: u64, last: u64) -> bool {
 #[repr(align(128))]
 struct CacheLine<T>(T);
 
+/// What runs a chunk of items.
+type Run<'a> = dyn Fn(Range<usize>) + Sync + 'a;
+
 /// The work of a region.
 #[derive(Clone, Copy)]
 struct Work {
-    run: unsafe fn(*const (), Range<usize>),
-    data: *const (),
+    /// Valid until the region is closed and empty.
+    run: *const Run<'static>,
     items: usize,
     parts: usize,
     chunk: usize,
 }
 
 impl Work {
-    fn new<F: Fn(Range<usize>) + Sync>(items: usize, parts: usize, work: &F) -> Self {
-        unsafe fn run<F: Fn(Range<usize>)>(data: *const (), range: Range<usize>) {
-            // SAFETY: `data` is the closure of `new`, which lives until the region is closed and empty.
-            unsafe { (*data.cast::<F>())(range) }
-        }
-        let chunk = items.div_ceil(parts * CHUNKS_PER_THREAD).max(1);
-        Work { run: run::<F>, data: std::ptr::from_ref(work).cast(), items, parts, chunk }
+    fn new(items: usize, parts: usize, run: &Run<'_>) -> Self {
+        // SAFETY: this only forgets the lifetime; who calls the function knows it.
+        let run = unsafe { std::mem::transmute::<*const Run<'_>, *const Run<'static>>(run) };
+        Work { run, items, parts, chunk: items.div_ceil(parts * CHUNKS_PER_THREAD).max(1) }
     }
 }
 
@@ -154,7 +154,7 @@ impl Shared {
                 }
                 let to = end.min(from + work.chunk);
                 // SAFETY: the closure lives until the region is closed and empty.
-                unsafe { (work.run)(work.data, from..to) };
+                unsafe { (*work.run)(from..to) };
                 ran += to - from;
             }
             part = (part + 1) % work.parts;
@@ -253,7 +253,7 @@ impl Pool {
     pub fn new(workers: usize) -> Pool {
         let workers = workers.min(MOST_WORKERS);
         let slot = |_| CacheLine(Slot { is_asleep: AtomicBool::new(false), thread: OnceLock::new() });
-        let nothing = Work::new(0, 1, &|_: Range<usize>| ());
+        let nothing = Work::new(0, 1, &|_| ());
         let shared = Shared {
             gate: CacheLine(AtomicU64::new(0)),
             next: (0..=workers).map(|_| CacheLine(AtomicUsize::new(0))).collect(),
@@ -277,7 +277,7 @@ impl Pool {
     ///
     /// # Panics
     /// If `work` panics, after all threads have left it.
-    pub fn run<F: Fn(Range<usize>) + Sync>(&self, items: usize, helpers: usize, work: &F) {
+    pub fn run(&self, items: usize, helpers: usize, work: &Run<'_>) {
         let mut asking = match self.asking.try_lock() {
             Ok(asking) => asking,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),

@@ -96,3 +96,11 @@ fn alone_is_alone_and_what_was_installed_comes_back() {
     });
     assert_eq!(super::number(), 1);
 }
+
+#[test]
+fn what_is_installed_comes_before_what_all_share() {
+    let seen = |threads: usize| Threads::new(threads).install(|| installed_or_shared(super::number));
+    assert_eq!([seen(1), seen(3)], [1, 3]);
+    assert_eq!(installed_or_shared(super::number), Threads::shared().number());
+    assert_eq!(super::number(), 1);
+}
