@@ -18,6 +18,7 @@
 use std::cmp::Ordering;
 use std::fmt;
 
+use serde_json::value::RawValue;
 use smallvec::SmallVec;
 
 use crate::error::{Error, ErrorKind, Result};
@@ -213,19 +214,9 @@ fn exponent(text: &[u8]) -> i64 {
 
 /// Returns true for the texts of RFC 8259, section 6.
 fn is_json_number(text: &str) -> bool {
-    let unsigned = text.strip_prefix('-').unwrap_or(text);
-    let (mantissa, exponent) = match unsigned.split_once(['e', 'E']) {
-        Some((mantissa, exponent)) => (mantissa, Some(exponent)),
-        None => (unsigned, None),
-    };
-    let (integer, fraction) = match mantissa.split_once('.') {
-        Some((integer, fraction)) => (integer, Some(fraction)),
-        None => (mantissa, None),
-    };
-    let all_digits = |s: &str| !s.is_empty() && s.bytes().all(|b| b.is_ascii_digit());
-    let exponent = exponent.map(|text| text.strip_prefix(['+', '-']).unwrap_or(text));
-    let leading_zero = integer.len() > 1 && integer.starts_with('0');
-    all_digits(integer) && !leading_zero && fraction.is_none_or(all_digits) && exponent.is_none_or(all_digits)
+    // White space around a value is no part of the raw text.
+    let value = serde_json::from_str(text).map_or("", RawValue::get);
+    value.len() == text.len() && text.starts_with(|c: char| c == '-' || c.is_ascii_digit())
 }
 
 #[cfg(test)]

@@ -1,5 +1,11 @@
 //! Edit distance of names, for hints about misspelt ones.
 
+/// Returns the known name closest to `name`, if it is at most two edits away.
+pub(crate) fn closest<'k>(name: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
+    let near = known.into_iter().map(|known| (distance(known, name), known));
+    near.filter(|&(distance, known)| distance <= 2 && distance < known.len()).min().map(|near| near.1)
+}
+
 /// Returns the edit distance (insertions, deletions, substitutions) of two names. Very long names
 /// are far from all others.
 pub(crate) fn distance(a: &str, b: &str) -> usize {

@@ -138,6 +138,17 @@ impl Error {
         &self.0.message
     }
 
+    /// Replaces the message.
+    pub(crate) fn reworded(mut self, message: String) -> Self {
+        self.0.message = message;
+        self
+    }
+
+    /// Returns the locations, to be changed.
+    pub(crate) fn places_mut(&mut self) -> &mut [Place] {
+        &mut self.0.places
+    }
+
     /// Returns the locations, innermost first; may be empty.
     pub fn places(&self) -> &[Place] {
         &self.0.places
@@ -161,49 +172,36 @@ impl ErrorKind {
     /// Returns a stable name for programs, such as `invalid_schema`; it does not change between
     /// versions.
     pub fn code(self) -> &'static str {
+        self.names().0
+    }
+
+    /// Returns the name for programs and that for people.
+    fn names(self) -> (&'static str, &'static str) {
         match self {
-            ErrorKind::InvalidJson => "invalid_json",
-            ErrorKind::InvalidSchema => "invalid_schema",
-            ErrorKind::Unsupported => "unsupported",
-            ErrorKind::Unsatisfiable => "unsatisfiable",
-            ErrorKind::InvalidPattern => "invalid_pattern",
-            ErrorKind::TooComplex => "too_complex",
-            ErrorKind::InvalidLabels => "invalid_labels",
-            ErrorKind::InvalidReply => "invalid_reply",
-            ErrorKind::IllegalToken => "illegal_token",
-            ErrorKind::Tokenizer => "tokenizer",
-            ErrorKind::Model => "model",
-            ErrorKind::PromptTooLong => "prompt_too_long",
-            ErrorKind::Io => "io",
-            ErrorKind::InvalidOption => "invalid_option",
-            ErrorKind::Busy => "busy",
-            ErrorKind::Cancelled => "cancelled",
-            ErrorKind::Incomplete => "incomplete",
+            ErrorKind::InvalidJson => ("invalid_json", "not valid JSON"),
+            ErrorKind::InvalidSchema => ("invalid_schema", "invalid schema"),
+            ErrorKind::Unsupported => ("unsupported", "not supported"),
+            ErrorKind::Unsatisfiable => ("unsatisfiable", "cannot be satisfied"),
+            ErrorKind::InvalidPattern => ("invalid_pattern", "invalid pattern"),
+            ErrorKind::TooComplex => ("too_complex", "too complex"),
+            ErrorKind::InvalidLabels => ("invalid_labels", "invalid labels"),
+            ErrorKind::InvalidReply => ("invalid_reply", "invalid reply"),
+            ErrorKind::IllegalToken => ("illegal_token", "illegal token"),
+            ErrorKind::Tokenizer => ("tokenizer", "tokenizer"),
+            ErrorKind::Model => ("model", "model"),
+            ErrorKind::PromptTooLong => ("prompt_too_long", "prompt too long"),
+            ErrorKind::Io => ("io", "file"),
+            ErrorKind::InvalidOption => ("invalid_option", "invalid option"),
+            ErrorKind::Busy => ("busy", "busy"),
+            ErrorKind::Cancelled => ("cancelled", "cancelled"),
+            ErrorKind::Incomplete => ("incomplete", "not complete"),
         }
     }
 }
 
 impl fmt::Display for ErrorKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            ErrorKind::InvalidJson => "not valid JSON",
-            ErrorKind::InvalidSchema => "invalid schema",
-            ErrorKind::Unsupported => "not supported",
-            ErrorKind::Unsatisfiable => "cannot be satisfied",
-            ErrorKind::InvalidPattern => "invalid pattern",
-            ErrorKind::TooComplex => "too complex",
-            ErrorKind::InvalidLabels => "invalid labels",
-            ErrorKind::InvalidReply => "invalid reply",
-            ErrorKind::IllegalToken => "illegal token",
-            ErrorKind::Tokenizer => "tokenizer",
-            ErrorKind::Model => "model",
-            ErrorKind::PromptTooLong => "prompt too long",
-            ErrorKind::Io => "file",
-            ErrorKind::InvalidOption => "invalid option",
-            ErrorKind::Busy => "busy",
-            ErrorKind::Cancelled => "cancelled",
-            ErrorKind::Incomplete => "not complete",
-        })
+        f.write_str(self.names().1)
     }
 }
 

@@ -10,7 +10,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use super::ir::Ir;
+use super::ir::{Ir, Quoting};
 use super::json_schema::documents::Documents;
 use super::substring::SubstringOptions;
 use super::{
@@ -90,9 +90,12 @@ impl<'a> ConstraintBuilder<'a> {
     /// `TooComplex` with the JSON pointer of the location; the errors of the resolver; if
     /// `x-verbatim` is used, also those of [`substring::Source::new`].
     pub fn json_schema(self, schema: impl AsRef<str>) -> Result<Constraint> {
-        let source = self.source.as_ref().map(|(text, options)| (&**text, options));
-        let ir =
-            json_schema::parse_with(without_mark(schema.as_ref()), &self.policy, &self.documents, source)?;
+        let ir = json_schema::parse_with(
+            without_mark(schema.as_ref()),
+            &self.policy,
+            &self.documents,
+            self.quoting(),
+        )?;
         Ok(Constraint::from_ir(ir, self.policy))
     }
 
@@ -105,8 +108,8 @@ impl<'a> ConstraintBuilder<'a> {
     /// supplied.
     pub fn structural_tag(self, tag: impl AsRef<str>) -> Result<Constraint> {
         self.refuse_documents("a structural tag")?;
-        let source = self.source.as_ref().map(|(text, options)| (&**text, options));
-        let (ir, policy) = structural_tag::parse_from(without_mark(tag.as_ref()), &self.policy, source)?;
+        let (ir, policy, _) =
+            structural_tag::parse(without_mark(tag.as_ref()), &self.policy, self.quoting())?;
         Ok(Constraint::from_ir(ir, policy))
     }
 
@@ -117,8 +120,7 @@ impl<'a> ConstraintBuilder<'a> {
     /// As [`gbnf`](Self::gbnf) and [`lark`](Self::lark).
     pub fn ebnf(self, text: impl AsRef<str>) -> Result<Constraint> {
         self.refuse_documents("a grammar")?;
-        let source = self.source.as_ref().map(|(text, options)| (&**text, options));
-        let ir = grammar::parse_from(without_mark(text.as_ref()), &self.policy, source)?;
+        let ir = grammar::parse_from(without_mark(text.as_ref()), &self.policy, self.quoting())?;
         Ok(Constraint::from_ir(ir, self.policy))
     }
 
@@ -130,7 +132,7 @@ impl<'a> ConstraintBuilder<'a> {
     /// `Unsatisfiable` if no text ends, `TooComplex` above a limit. `InvalidOption` for options
     /// that such a grammar has no use for.
     pub fn gbnf(self, text: impl AsRef<str>) -> Result<Constraint> {
-        self.plain("a GBNF grammar", |_| grammar::gbnf::parse(without_mark(text.as_ref())))
+        self.plain("a GBNF grammar", || grammar::gbnf::parse(without_mark(text.as_ref())))
     }
 
     /// Parses a grammar in a subset of Lark's notation: `start: "yes" | "no"`. See
@@ -140,8 +142,7 @@ impl<'a> ConstraintBuilder<'a> {
     /// As [`gbnf`](Self::gbnf), and `Unsupported` for features outside of the subset.
     pub fn lark(self, text: impl AsRef<str>) -> Result<Constraint> {
         self.refuse_documents("a grammar")?;
-        let source = self.source.as_ref().map(|(text, options)| (&**text, options));
-        let ir = grammar::lark::parse_from(without_mark(text.as_ref()), &self.policy, source)?;
+        let ir = grammar::lark::parse_from(without_mark(text.as_ref()), &self.policy, self.quoting())?;
         Ok(Constraint::from_ir(ir, self.policy))
     }
 
@@ -152,7 +153,7 @@ impl<'a> ConstraintBuilder<'a> {
     /// With the span of the fault, if the expression does not parse or is too large.
     /// `InvalidOption` for options that it has no use for.
     pub fn regex(self, pattern: impl AsRef<str>) -> Result<Constraint> {
-        self.plain("a regular expression", |_| regex::parse(pattern.as_ref()))
+        self.plain("a regular expression", || regex::parse(pattern.as_ref()))
     }
 
     /// Parses an element pattern: character classes and literals with quantifiers, such as
@@ -161,7 +162,7 @@ impl<'a> ConstraintBuilder<'a> {
     /// # Errors
     /// With the span of the fault. `InvalidOption` for options that it has no use for.
     pub fn pattern(self, text: impl AsRef<str>) -> Result<Constraint> {
-        self.plain("an element pattern", |_| element_pattern::parse(text.as_ref()))
+        self.plain("an element pattern", || element_pattern::parse(text.as_ref()))
     }
 
     /// One of these texts, exactly.
@@ -169,7 +170,7 @@ impl<'a> ConstraintBuilder<'a> {
     /// # Errors
     /// If `choices` is empty. `InvalidOption` for options that a choice has no use for.
     pub fn choice<S: AsRef<str>>(self, choices: impl IntoIterator<Item = S>) -> Result<Constraint> {
-        self.plain("a choice", |_| choice::parse(choices))
+        self.plain("a choice", || choice::parse(choices))
     }
 
     /// Any JSON object, nested to any depth.
@@ -177,7 +178,7 @@ impl<'a> ConstraintBuilder<'a> {
     /// # Errors
     /// `InvalidOption` for options that it has no use for.
     pub fn json_object(self) -> Result<Constraint> {
-        self.plain("any JSON object", |_| Ok(Ir::json_object()))
+        self.plain("any JSON object", || Ok(Ir::json_object()))
     }
 
     /// A span of `source`, byte for byte; [`SubstringOptions`] says where it may begin and end, and
@@ -188,18 +189,22 @@ impl<'a> ConstraintBuilder<'a> {
     /// spans need more than [`substring::MAX_SPAN_STATES`] states. `InvalidOption` for options that
     /// it has no use for.
     pub fn substring(self, source: impl AsRef<str>, options: &SubstringOptions) -> Result<Constraint> {
-        self.plain("a substring", |_| substring::parse(source.as_ref(), options))
+        self.plain("a substring", || substring::parse(source.as_ref(), options))
+    }
+
+    fn quoting(&self) -> Quoting<'_> {
+        self.source.as_ref().map(|(text, options)| (&**text, options))
     }
 
     /// A kind that uses neither documents nor a source text.
-    fn plain(self, kind: &str, parse: impl FnOnce(&Policy) -> Result<Ir>) -> Result<Constraint> {
+    fn plain(self, kind: &str, parse: impl FnOnce() -> Result<Ir>) -> Result<Constraint> {
         self.refuse_documents(kind)?;
         if self.source.is_some() {
             let message = format!("{kind} copies nothing from a source text");
             return Err(Error::new(ErrorKind::InvalidOption, message)
                 .hint("leave out `source`, or use a JSON Schema with `x-verbatim`"));
         }
-        let ir = parse(&self.policy)?;
+        let ir = parse()?;
         Ok(Constraint::from_ir(ir, self.policy))
     }
 

@@ -2,14 +2,14 @@
 //!
 //! # Cost
 //! `then` and `or` copy both representations, in time linear in them. `and` and `not` use automata
-//! over characters (`regular::combine`), in time of their product.
+//! over characters ([`regular`](super::regular)), in time of their product.
 //!
 //! # Alternatives considered
 //! `and` of JSON values was rejected: `allOf` inside one schema expresses it exactly, and the
 //! product of two machines with stacks is not a machine with one stack.
 
 use super::ir::{Ir, Node, NodeId};
-use super::regular::combine;
+use super::regular::{complement, intersect};
 use super::{Constraint, Policy};
 use crate::error::{Error, ErrorKind, Result};
 
@@ -58,7 +58,7 @@ impl Constraint {
         other.need_regular("and")?;
         let mut ir = self.annotated();
         ir.warnings.extend(other.ir.warnings.iter().cloned());
-        let root = combine::intersect((&self.ir, self.ir.root()), (&other.ir, other.ir.root()), &mut ir)?;
+        let root = intersect((&self.ir, self.ir.root()), (&other.ir, other.ir.root()), &mut ir)?;
         finished(ir, root, &self.policy, "no text satisfies both constraints")
     }
 
@@ -71,7 +71,7 @@ impl Constraint {
     pub fn not(&self) -> Result<Constraint> {
         self.need_regular("not")?;
         let mut ir = self.annotated();
-        let root = combine::complement((&self.ir, self.ir.root()), &mut ir)?;
+        let root = complement((&self.ir, self.ir.root()), &mut ir)?;
         finished(ir, root, &self.policy, "every text satisfies the constraint, so its negation has none")
     }
 

@@ -8,7 +8,7 @@
 //! not literals.
 //!
 //! A pattern matches anywhere in the text, so the language is that of all texts that *contain* a
-//! match. Anchors are resolved exactly (module `regular::anchors`). Repetitions at an open end are
+//! match. Anchors are resolved exactly. Repetitions at an open end are
 //! first cut to their minimum, because the text around the match absorbs the rest.
 //!
 //! # Cost
@@ -31,7 +31,7 @@ use crate::char_lang::pattern_text::{check_length, fault};
 use crate::constraint::regular::hir_to_ir;
 use crate::constraint::regular::utf8_class;
 use crate::error::{Error, ErrorKind, Result};
-pub(super) use lookaround::{LOOKAROUND_SLOTS, Look, whole};
+pub(super) use lookaround::{LOOKAROUND_SLOTS, Look, Looks, language};
 
 mod class;
 mod lookaround;
@@ -52,7 +52,7 @@ pub struct Pattern {
     hir: Hir,
     /// Look-arounds of the pattern. In `hir`, the entries of [`lookaround::LOOKAROUND_SLOTS`]
     /// represent them.
-    looks: Vec<Look>,
+    looks: Looks,
 }
 
 /// Ranges of a class (sorted, disjoint), and the minimum and maximum number of its characters.
@@ -67,7 +67,7 @@ impl Pattern {
         check_length(pattern)?;
         let out = HirBuilder::new(pattern);
         let (hir, looks) =
-            EcmaParser { text: pattern, pos: 0, out, open_lookarounds: Vec::new(), looks: Vec::new() }
+            EcmaParser { text: pattern, pos: 0, out, open_lookarounds: Vec::new(), looks: Looks::default() }
                 .run()?;
         Ok(Pattern { hir: trim(hir, true, true), looks })
     }
@@ -79,23 +79,16 @@ impl Pattern {
     /// The same as [`parse()`].
     pub fn node(&self, text: &str, ir: &mut Ir) -> Result<NodeId> {
         let base = ir.len();
-        if !self.looks.is_empty() {
-            return lookaround::search(text, &self.hir, &self.looks, ir);
+        match hir_to_ir::language(&self.hir, (true, true), ir) {
+            Some(root) => hir_to_ir::check_states(text, ir, base, root).map(|()| root),
+            None => lookaround::language(text, &self.hir, &self.looks, (true, true), ir),
         }
-        let split = hir_to_ir::anchored_languages(&self.hir, ir)?;
-        let any = class_star(&[ANY_CHAR], ir);
-        let root = split.search(any, ir);
-        hir_to_ir::check_states(text, ir, base, root)?;
-        Ok(root)
     }
 
     /// Returns a class and two counts if the texts that contain a match are exactly those of `min`
     /// to `max` characters out of that class. So `^[a-z]{1,40}$` needs only a counter, and `.*`
     /// needs no automaton.
     pub fn single_class(&self) -> Option<SingleClass> {
-        if !self.looks.is_empty() {
-            return None;
-        }
         let properties = self.hir.properties();
         if properties.minimum_len() == Some(0) && properties.look_set().is_empty() {
             return Some((vec![ANY_CHAR], 0, None));
@@ -173,7 +166,7 @@ struct EcmaParser<'a> {
     out: HirBuilder<'a>,
     /// State outside of each open look-around, outermost first.
     open_lookarounds: Vec<OpenLookaround<'a>>,
-    looks: Vec<Look>,
+    looks: Looks,
 }
 
 /// An open look-around whose body is being parsed, with the state outside of it.
@@ -219,7 +212,7 @@ impl EcmaParser<'_> {
         fault(ErrorKind::Unsupported, message, self.text, start, self.pos.max(start + 1))
     }
 
-    fn run(mut self) -> Result<(Hir, Vec<Look>)> {
+    fn run(mut self) -> Result<(Hir, Looks)> {
         while let Some(c) = self.peek() {
             let start = self.pos;
             match c {
@@ -261,34 +254,17 @@ impl EcmaParser<'_> {
             return self.out.close(at);
         };
         let body = std::mem::replace(&mut self.out, out).finish()?;
-        let look = self.look(Look { ahead, negated, body }, start)?;
-        self.out.anchor(look);
-        Ok(())
+        let look = self.looks.slot(Look { ahead, negated, body });
+        self.condition(look, start)
     }
 
-    /// Returns the HIR assertion that represents a look-around.
-    fn look(&mut self, look: Look, start: usize) -> Result<Hir> {
-        let index = self.looks.iter().position(|known| *known == look).unwrap_or(self.looks.len());
-        let Some(&place) = lookaround::LOOKAROUND_SLOTS.get(index) else {
-            let message =
-                format!("more than {} look-arounds and word boundaries", lookaround::LOOKAROUND_SLOTS.len());
+    /// Appends the assertion of a look-around or word boundary; `None` is one too many.
+    fn condition(&mut self, condition: Option<Hir>, start: usize) -> Result<()> {
+        let Some(condition) = condition else {
+            let message = format!("more than {} look-arounds and word boundaries", LOOKAROUND_SLOTS.len());
             return Err(fault(ErrorKind::TooComplex, message, self.text, start, self.pos));
         };
-        if index == self.looks.len() {
-            self.looks.push(look);
-        }
-        Ok(Hir::look(place))
-    }
-
-    /// Adds `\b` (a word character on exactly one side) or `\B` (on both sides or on neither).
-    fn word_boundary(&mut self, inside: bool, start: usize) -> Result<()> {
-        let mut sides = Vec::new();
-        for (ahead, negated) in [(false, false), (false, true), (true, false), (true, true)] {
-            sides.push(self.look(Look { ahead, negated, body: set(class::word()) }, start)?);
-        }
-        let pairs = if inside { [(0, 2), (1, 3)] } else { [(0, 3), (1, 2)] };
-        let ways = pairs.map(|(a, b)| Hir::concat(vec![sides[a].clone(), sides[b].clone()]));
-        self.out.anchor(Hir::alternation(ways.into()));
+        self.out.anchor(condition);
         Ok(())
     }
 
@@ -313,8 +289,8 @@ impl EcmaParser<'_> {
             [("=", true, false), ("!", true, true), ("<=", false, false), ("<!", false, true)]
         {
             if self.eat(look) {
-                if self.open_lookarounds.len() >= lookaround::LOOKAROUND_SLOTS.len() {
-                    let message = format!("more than {} look-arounds", lookaround::LOOKAROUND_SLOTS.len());
+                if self.open_lookarounds.len() >= LOOKAROUND_SLOTS.len() {
+                    let message = format!("more than {} look-arounds", LOOKAROUND_SLOTS.len());
                     return Err(fault(ErrorKind::TooComplex, message, self.text, start, self.pos));
                 }
                 let out = std::mem::replace(&mut self.out, HirBuilder::new(self.text));
@@ -352,7 +328,8 @@ impl EcmaParser<'_> {
         match self.peek() {
             Some(kind @ ('b' | 'B')) => {
                 self.pos += 1;
-                return self.word_boundary(kind == 'B', start);
+                let boundary = self.looks.word_boundary(&set(class::word()), kind == 'B');
+                return self.condition(boundary, start);
             }
             Some('k' | '1'..='9') => {
                 self.pos += 1;

@@ -31,7 +31,7 @@ use crate::char_lang::char_class::unicode;
 use crate::char_lang::hir_builder::{HirBuilder, braces, unclosed};
 use crate::char_lang::pattern_text::{check_length, fault};
 use crate::constraint::regular::hir_to_ir;
-use crate::edit_distance::distance;
+use crate::edit_distance::closest;
 use crate::error::{Error, ErrorKind, Result};
 
 /// Name and ranges of a class.
@@ -56,7 +56,7 @@ pub fn parse(text: &str) -> Result<Ir> {
     check_length(text)?;
     let hir = ElementParser { text, pos: 0, out: HirBuilder::new(text) }.run()?;
     let mut ir = Ir::new();
-    let root = hir_to_ir::anchored_languages(&hir, &mut ir)?.whole(&mut ir);
+    let root = hir_to_ir::node(&hir, &mut ir);
     hir_to_ir::check_states(text, &ir, 0, root)?;
     ir.set_root(root);
     Ok(ir)
@@ -140,12 +140,10 @@ impl ElementParser<'_> {
         let length = rest.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(rest.len());
         let name = &rest[..length];
         let Some((_, ranges)) = CLASSES.iter().find(|(known, _)| *known == name) else {
-            let hint = match suggestion(name) {
+            let all = CLASSES.map(|(known, _)| known);
+            let hint = match closest(&name.to_uppercase(), all) {
                 Some(known) => format!("did you mean {known}?"),
-                None => {
-                    let all: Vec<&str> = CLASSES.iter().map(|(name, _)| *name).collect();
-                    format!("the classes are {}; put literal text in quotes", all.join(", "))
-                }
+                None => format!("the classes are {}; put literal text in quotes", all.join(", ")),
             };
             return Err(self.invalid(format!("unknown class `{name}`"), start, start + length).hint(hint));
         };
@@ -206,14 +204,6 @@ impl ElementParser<'_> {
             _ => Err(self.invalid(format!("unknown escape `\\{c}`"), start, self.pos).hint(hint)),
         }
     }
-}
-
-/// Returns the class whose name is closest to `name`, if it is close enough.
-fn suggestion(name: &str) -> Option<&'static str> {
-    let upper = name.to_uppercase();
-    let (known, distance) =
-        CLASSES.iter().map(|(known, _)| (*known, distance(known, &upper))).min_by_key(|&(_, d)| d)?;
-    (distance <= 2 && distance < known.len()).then_some(known)
 }
 
 #[cfg(test)]

@@ -42,15 +42,15 @@ use crate::constraint::regular::utf8_class;
 /// Returns the decoded texts that `name` describes, or `None` for unknown names. The caller reports
 /// unknown names and otherwise ignores them, as the standard says.
 pub(crate) fn language(name: &str, ir: &mut Ir) -> Option<NodeId> {
-    static MADE: [OnceLock<Option<Ir>>; NAMES.len()] = [const { OnceLock::new() }; NAMES.len()];
+    static MADE: [OnceLock<Ir>; FORMATS.len()] = [const { OnceLock::new() }; FORMATS.len()];
     let at = NAMES.iter().position(|&n| n == name)?;
     let make = || {
         let mut own = Ir::new();
-        let root = build(name, &mut own)?;
+        let root = FORMATS[at].1(&mut own);
         own.set_root(root);
-        Some(own)
+        own
     };
-    MADE[at].get_or_init(make).as_ref().map(|own| ir.append(own))
+    Some(ir.append(MADE[at].get_or_init(make)))
 }
 
 /// Returns a language that holds every text that `name` describes and perhaps more. It serves
@@ -80,68 +80,51 @@ pub(crate) fn superset(name: &str, ir: &mut Ir) -> Option<NodeId> {
     ))
 }
 
-/// Names of the formats. Their languages are cached, because parsing a pattern takes longer than
-/// copying its nodes.
-pub(super) const NAMES: [&str; 22] = [
-    "date",
-    "time",
-    "date-time",
-    "duration",
-    "email",
-    "idn-email",
-    "hostname",
-    "idn-hostname",
-    "ipv4",
-    "ipv6",
-    "uuid",
-    "uri",
-    "uri-reference",
-    "iri",
-    "iri-reference",
-    "uri-template",
-    "json-pointer",
-    "relative-json-pointer",
-    "regex",
-    "ip",
-    "partial-time",
-    "partial-date-time",
+/// The formats by name, each with its builder. Their languages are cached, because parsing a pattern
+/// takes longer than copying its nodes.
+const FORMATS: [(&str, fn(&mut Ir) -> NodeId); 22] = [
+    ("date", date),
+    ("time", time),
+    ("date-time", |ir| joined(ir, [date, |ir| ir.bytes("T"), time])),
+    ("duration", duration),
+    ("email", |ir| pattern(&format!("^{}@{}$", local_part(), hostname_pattern()), ir)),
+    ("idn-email", idn_email),
+    ("hostname", |ir| pattern(&format!("^{}$", hostname_pattern()), ir)),
+    ("idn-hostname", |ir| pattern(&format!("^{}$", idn_hostname_pattern()), ir)),
+    ("ipv4", ipv4),
+    ("ipv6", ipv6),
+    ("uuid", |ir| pattern("^[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$", ir)),
+    ("uri", |ir| uri(ir, true, ("", ""))),
+    ("uri-reference", |ir| uri(ir, false, ("", ""))),
+    ("iri", |ir| uri(ir, true, (UCSCHAR, IPRIVATE))),
+    ("iri-reference", |ir| uri(ir, false, (UCSCHAR, IPRIVATE))),
+    ("uri-template", uri_template),
+    ("json-pointer", json_pointer),
+    ("relative-json-pointer", relative_json_pointer),
+    ("regex", |ir| pattern(&format!("^{}$", regex::pattern()), ir)),
+    ("ip", |ir| {
+        let versions = vec![ipv4(ir), ipv6(ir)];
+        ir.union(versions)
+    }),
+    ("partial-time", partial_time),
+    ("partial-date-time", |ir| joined(ir, [date, |ir| ir.bytes("T"), partial_time])),
 ];
 
-fn build(name: &str, ir: &mut Ir) -> Option<NodeId> {
-    Some(match name {
-        "date" => date(ir),
-        "time" => time(ir),
-        "date-time" => date_time(ir),
-        "duration" => duration(ir),
-        "email" => pattern(&format!("^{}@{}$", local_part(), hostname_pattern()), ir),
-        "idn-email" => idn_email(ir),
-        "hostname" => pattern(&format!("^{}$", hostname_pattern()), ir),
-        "idn-hostname" => pattern(&format!("^{}$", idn_hostname_pattern()), ir),
-        "ipv4" => ipv4(ir),
-        "ipv6" => ipv6(ir),
-        "uuid" => pattern(UUID, ir),
-        "uri" => uri(ir, true, ("", "")),
-        "uri-reference" => uri(ir, false, ("", "")),
-        "iri" => uri(ir, true, (UCSCHAR, IPRIVATE)),
-        "iri-reference" => uri(ir, false, (UCSCHAR, IPRIVATE)),
-        "uri-template" => uri_template(ir),
-        "json-pointer" => json_pointer(ir),
-        "relative-json-pointer" => relative_json_pointer(ir),
-        "regex" => pattern(&format!("^{}$", regex::pattern()), ir),
-        "ip" => {
-            let versions = vec![ipv4(ir), ipv6(ir)];
-            ir.union(versions)
-        }
-        "partial-time" => pattern(PARTIAL_TIME, ir),
-        "partial-date-time" => {
-            let parts = vec![date(ir), ir.bytes("T"), pattern(PARTIAL_TIME, ir)];
-            ir.concat(parts)
-        }
-        _ => return None,
-    })
-}
+/// The names of the formats.
+pub(super) const NAMES: [&str; FORMATS.len()] = {
+    let mut names = [""; FORMATS.len()];
+    let mut at = 0;
+    while at < names.len() {
+        names[at] = FORMATS[at].0;
+        at += 1;
+    }
+    names
+};
 
-const UUID: &str = "^[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$";
+fn joined(ir: &mut Ir, parts: [fn(&mut Ir) -> NodeId; 3]) -> NodeId {
+    let parts = parts.map(|part| part(ir));
+    ir.concat(&parts[..])
+}
 
 /// Parses a pattern of this module. The tests parse each of them, so a failure cannot occur.
 fn pattern(text: &str, ir: &mut Ir) -> NodeId {
@@ -158,7 +141,9 @@ fn date(ir: &mut Ir) -> NodeId {
     pattern(&format!("^(?:[0-9]{{4}}-(?:{long}|{short}|{february})|{leap}-02-29)$"), ir)
 }
 
-const PARTIAL_TIME: &str = r"^(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\.[0-9]{1,9})?$";
+fn partial_time(ir: &mut Ir) -> NodeId {
+    pattern(r"^(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\.[0-9]{1,9})?$", ir)
+}
 
 fn time(ir: &mut Ir) -> NodeId {
     // An offset that moves a leap second to 23:59 UTC is legal, too, but not useful to generate.
@@ -166,13 +151,6 @@ fn time(ir: &mut Ir) -> NodeId {
     const OFFSET: &str = "(?:Z|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])";
     let usual = format!("(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]{FRACTION}{OFFSET}");
     pattern(&format!("^(?:{usual}|23:59:60{FRACTION}Z)$"), ir)
-}
-
-fn date_time(ir: &mut Ir) -> NodeId {
-    let date = date(ir);
-    let separator = ir.bytes("T");
-    let time = time(ir);
-    ir.concat(vec![date, separator, time])
 }
 
 /// RFC 3339, appendix A: units in order and without gaps, weeks alone.

@@ -1,26 +1,30 @@
 //! JSON numbers within bounds, as exact automata over their decimal text.
 //!
-//! A bound is kept as decimal digits of any length, never as a float. A text within bounds is of
-//! one of two kinds. Either its integer part lies strictly between those of the bounds, and the
-//! fraction is free. Or its integer part equals one of them, and the fraction is compared digit by
-//! digit.
+//! A bound is kept as decimal digits of any length, never as a float. The automaton reads a text
+//! digit by digit and compares it with both bounds. A state is the number of digits and the two
+//! orders so far. An integer part is compared by its length first, which its end decides. After the
+//! point, the first difference decides.
 //!
 //! `-0` is a text of the value 0, but not among the integers: readers that expect an integer often
 //! refuse it.
 //!
 //! # Cost
 //!
-//! With caps of `D` integer and `F` fraction digits, at most some `D² + F²` byte states per sign.
-//! That is about 1,000 for 20 and 20, and a handful for bounds such as 0 and 100.
+//! With caps of `D` integer and `F` fraction digits, at most some `4 (D + F)` states per sign, and a
+//! handful for bounds such as 0 and 100.
 //!
 //! # Alternatives considered
 //!
 //! Comparing values while generating was rejected: "some continuation stays in bounds" is then a
-//! search at every digit, and floats would round it.
+//! search at every digit, and floats would round it. Expressions of classes and repetitions need
+//! more states, because each position at which a text may leave a bound has its own rest.
 
+use std::cmp::Ordering;
+
+use rustc_hash::FxHashMap;
 use smallvec::smallvec;
 
-use super::ir::{FreeNumber, Ir, Node, NodeId, Parts};
+use super::ir::{AutomatonState, Edges, FreeNumber, Ir, Node, NodeId, Parts};
 use super::policy::Policy;
 use crate::decimal::Decimal;
 use crate::error::Result;
@@ -64,31 +68,22 @@ pub fn number(spec: &NumberSpec, policy: &Policy, ir: &mut Ir) -> Result<NodeId>
         Some(scale) => scale.min(u32::from(policy.max_fraction_digits)) as usize,
         None => usize::from(policy.max_fraction_digits),
     };
-    let mut texts = Texts { ir, integer: usize::from(policy.max_integer_digits).max(1), fraction };
-    // Magnitudes of the texts without sign, and of those after a minus sign.
-    let positive = texts.side(spec.minimum.as_ref(), spec.maximum.as_ref(), true);
-    let below_zero = spec.maximum.as_ref().map(mirrored);
-    let above_zero = spec.minimum.as_ref().map(mirrored);
-    let negative = texts.side(below_zero.as_ref(), above_zero.as_ref(), !spec.integer);
-    let ir = texts.ir;
-    let mut signed = Vec::new();
-    match (positive, negative) {
-        // Without bounds both sides are the same node, so the sign is optional.
-        (Some(magnitude), Some(_)) if spec.minimum.is_none() && spec.maximum.is_none() && !spec.integer => {
-            let minus = ir.bytes("-");
-            let sign = ir.repeat(minus, 0, Some(1));
-            signed.push(ir.concat(vec![sign, magnitude]));
-        }
-        (positive, negative) => {
-            signed.extend(positive);
-            if let Some(negative) = negative {
-                let minus = ir.bytes("-");
-                signed.push(ir.concat(vec![minus, negative]));
-            }
-        }
-    }
+    let digits = [usize::from(policy.max_integer_digits).max(1), fraction];
     let bounded = spec.minimum.is_some() || spec.maximum.is_some();
-    let mut root = ir.union(signed);
+    // Magnitudes of the texts without sign, and of those after a minus sign.
+    let positive = magnitudes([&spec.minimum, &spec.maximum].map(Option::as_ref), true, digits, ir);
+    let minus = ir.bytes("-");
+    let mut root = if bounded || spec.integer {
+        let mirrored =
+            [&spec.maximum, &spec.minimum].map(|b| b.as_ref().map(|(b, open)| (b.negated(), *open)));
+        let negative = magnitudes(mirrored.each_ref().map(Option::as_ref), !spec.integer, digits, ir);
+        let negative = negative.map(|negative| ir.concat(vec![minus, negative]));
+        ir.union(positive.into_iter().chain(negative).collect::<Parts>())
+    } else {
+        // Both sides are the same, and the sign is optional.
+        let sign = ir.repeat(minus, 0, Some(1));
+        ir.concat([sign].into_iter().chain(positive).collect::<Parts>())
+    };
     if spec.integer && spec.zeros && policy.max_fraction_digits > 0 {
         let zeros = zeros(ir, policy.max_fraction_digits);
         root = ir.concat(vec![root, zeros]);
@@ -98,10 +93,6 @@ pub fn number(spec: &NumberSpec, policy: &Policy, ir: &mut Ir) -> Result<NodeId>
         return Ok(ir.concat(vec![root, exponent]));
     }
     Ok(root)
-}
-
-fn mirrored(bound: &(Decimal, bool)) -> (Decimal, bool) {
-    (bound.0.negated(), bound.1)
 }
 
 /// Returns an optional exponent of up to three digits, and of at most `max`.
@@ -188,274 +179,150 @@ impl Bound {
     }
 }
 
-/// Builds texts of magnitudes with at most `integer` and `fraction` digits.
-struct Texts<'a> {
+/// Returns the texts without sign of the magnitudes between two bounds, with at most as many digits
+/// before and after the point as `digits` says. They include zero only if `zero` is set. Returns
+/// `None` if there are none.
+fn magnitudes(
+    [minimum, maximum]: [Option<&(Decimal, bool)>; 2],
+    zero: bool,
+    digits: [usize; 2],
+    ir: &mut Ir,
+) -> Option<NodeId> {
+    // A lower bound below zero does not limit; an upper bound below zero excludes every magnitude.
+    let low = minimum.filter(|(value, _)| !value.is_negative()).map(Bound::new);
+    let high = match maximum {
+        Some((value, _)) if value.is_negative() => return None,
+        other => other.map(Bound::new),
+    };
+    // Without zero: more than zero.
+    let low = match low {
+        None if !zero => Some(Bound { integer: vec![0], fraction: vec![], exclusive: true }),
+        Some(b) if !zero && b.integer == [0] && b.fraction.is_empty() => Some(Bound { exclusive: true, ..b }),
+        other => other,
+    };
+    let (known, classes) = (FxHashMap::default(), FxHashMap::default());
+    let mut texts = Magnitudes { ir, digits, bounds: [low, high], states: Vec::new(), known, classes };
+    let start = texts.state(Progress { part: Part::Integer, digits: 0, orders: [Ordering::Equal; 2] })?;
+    // The start was added last, and becomes the first state.
+    texts.states.reverse();
+    texts.states.iter_mut().flat_map(|s| &mut s.edges).for_each(|edge| edge.1 = start - edge.1);
+    Some(texts.ir.push(Node::automaton(texts.states)))
+}
+
+/// Builds the automaton of the texts of magnitudes.
+struct Magnitudes<'a> {
     ir: &'a mut Ir,
-    integer: usize,
-    fraction: usize,
+    /// Maximum number of digits before and after the point.
+    digits: [usize; 2],
+    /// The lower and the upper bound.
+    bounds: [Option<Bound>; 2],
+    /// The states, each after those that it leads to.
+    states: Vec<AutomatonState>,
+    /// The states by what was read; `None` if no text continues there.
+    known: FxHashMap<Progress, Option<u32>>,
+    /// The nodes of ranges of bytes.
+    classes: FxHashMap<(u8, u8), NodeId>,
 }
 
-impl Texts<'_> {
-    /// Returns the texts without sign of the magnitudes between the bounds. They include zero only
-    /// if `zero` is set.
-    fn side(
-        &mut self,
-        minimum: Option<&(Decimal, bool)>,
-        maximum: Option<&(Decimal, bool)>,
-        zero: bool,
-    ) -> Option<NodeId> {
-        // A lower bound below zero does not limit; an upper bound below zero excludes every
-        // magnitude.
-        let low = minimum.filter(|(value, _)| !value.is_negative()).map(Bound::new);
-        let high = match maximum {
-            Some((value, _)) if value.is_negative() => return None,
-            other => other.map(Bound::new),
+/// What was read of a text, as far as the rest depends on it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct Progress {
+    part: Part,
+    /// Number of digits of the part.
+    digits: usize,
+    /// Orders of the digits relative to as many digits of the lower and of the upper bound.
+    orders: [Ordering; 2],
+}
+
+/// The part of a text that was begun.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum Part {
+    /// The digits before the point.
+    Integer,
+    /// A zero before the point, which no digit follows.
+    Zero,
+    /// The digits after the point.
+    Fraction,
+}
+
+impl Magnitudes<'_> {
+    /// Returns the state with the rest of the texts; `None` if there is none. The recursion is as
+    /// deep as the texts are long.
+    fn state(&mut self, read: Progress) -> Option<u32> {
+        if let Some(&known) = self.known.get(&read) {
+            return known;
+        }
+        let mut next: Vec<(u8, Progress)> = Vec::new();
+        let mut accept = read.part == Part::Fraction && read.digits > 0 && self.is_within(read);
+        if read.part != Part::Fraction && read.digits > 0 {
+            // An integer part with fewer digits than that of a bound is less.
+            let orders = self.orders(read.orders, |bound, order| match read.digits < bound.integer.len() {
+                true => Ordering::Less,
+                false => order,
+            });
+            let whole = Progress { part: Part::Fraction, digits: 0, orders };
+            accept = self.is_within(whole);
+            next.extend((self.digits[1] > 0).then_some((b'.', whole)));
+        }
+        let more = match read.part {
+            Part::Integer => read.digits < self.digits[0],
+            Part::Zero => false,
+            // After the point, the first difference from a bound decides.
+            Part::Fraction => read.digits < self.digits[1] && !self.is_outside(read.orders),
         };
-        // Without zero: more than zero.
-        let low = match low {
-            None if !zero => Some(Bound { integer: vec![0], fraction: vec![], exclusive: true }),
-            Some(b) if !zero && b.integer == [0] && b.fraction.is_empty() => {
-                Some(Bound { exclusive: true, ..b })
-            }
-            other => other,
-        };
-        let mut parts = Vec::new();
-        if let Some(inner) = self.integers(low.as_ref(), high.as_ref()) {
-            let free = self.fraction_part(None, None);
-            parts.extend(free.map(|free| self.ir.concat(vec![inner, free])));
+        if more {
+            next.extend((0..=9).map(|digit| (b'0' + digit, self.after(read, digit))));
         }
-        match (&low, &high) {
-            (Some(l), Some(h)) if l.integer == h.integer => {
-                parts.extend(self.edge(&l.integer, Some(l), Some(h)));
-            }
-            (Some(l), Some(h)) if !less(&l.integer, &h.integer) => return None,
-            (low, high) => {
-                for (l, h) in [(low.as_ref(), None), (None, high.as_ref())] {
-                    if let Some(bound) = l.or(h) {
-                        parts.extend(self.edge(&bound.integer, l, h));
-                    }
-                }
-            }
+        let mut edges = Edges::new();
+        for group in next.chunk_by(|a, b| a.1 == b.1) {
+            let Some(to) = self.state(group[0].1) else { continue };
+            let (range, ir) = ((group[0].0, group[group.len() - 1].0), &mut *self.ir);
+            let class = self.classes.entry(range).or_insert_with(|| ir.push(Node::Class(smallvec![range])));
+            edges.push((*class, to));
         }
-        if parts.is_empty() { None } else { Some(self.ir.union(parts)) }
-    }
-
-    /// Returns the texts with exactly this integer part, which is that of the given bounds.
-    fn edge(&mut self, integer: &[u8], low: Option<&Bound>, high: Option<&Bound>) -> Option<NodeId> {
-        if integer.len() > self.integer {
-            return None;
-        }
-        let fraction = self.fraction_part(low, high)?;
-        let text: Vec<u8> = integer.iter().map(|d| b'0' + d).collect();
-        let integer = self.ir.push(Node::Bytes(text.into()));
-        Some(self.ir.concat(vec![integer, fraction]))
-    }
-
-    /// Returns the integer parts strictly between those of the bounds.
-    fn integers(&mut self, low: Option<&Bound>, high: Option<&Bound>) -> Option<NodeId> {
-        let mut parts = Vec::new();
-        let (low, high) = (low.map(|b| b.integer.as_slice()), high.map(|b| b.integer.as_slice()));
-        // Lengths at which no bound has to be compared.
-        let shortest = low.map_or(1, |l| l.len() + 1);
-        let longest = high.map_or(self.integer, |h| (h.len() - 1).min(self.integer));
-        if shortest <= longest {
-            if shortest == 1 {
-                parts.push(self.ir.bytes("0"));
-            }
-            let lead = self.class(1, 9);
-            let rest = self.digits(shortest - 1, longest - 1);
-            parts.push(self.ir.concat(vec![lead, rest]));
-        }
-        match (low, high) {
-            (Some(l), Some(h)) if l.len() == h.len() => parts.extend(self.between(l, h)),
-            (low, high) => {
-                parts.extend(low.and_then(|l| self.beyond(l, 0, true)));
-                parts.extend(high.and_then(|h| self.beyond(h, 0, false)));
-            }
-        }
-        if parts.is_empty() { None } else { Some(self.ir.union(parts)) }
-    }
-
-    /// Returns the integer parts strictly between `low` and `high`, which have the same length.
-    fn between(&mut self, low: &[u8], high: &[u8]) -> Option<NodeId> {
-        let length = low.len();
-        if length > self.integer || !less(low, high) {
-            return None;
-        }
-        // `less` holds, so there is a first difference.
-        let split = low.iter().zip(high).position(|(a, b)| a != b)?;
-        let mut parts = Vec::new();
-        if high[split] - low[split] > 1 {
-            let inner = self.class(low[split] + 1, high[split] - 1);
-            let rest = self.digits(length - split - 1, length - split - 1);
-            parts.push(self.ir.concat(vec![inner, rest]));
-        }
-        for (bound, upward) in [(low, true), (high, false)] {
-            if let Some(rest) = self.beyond(bound, split + 1, upward) {
-                let same = self.class(bound[split], bound[split]);
-                parts.push(self.ir.concat(vec![same, rest]));
-            }
-        }
-        if parts.is_empty() {
-            return None;
-        }
-        let tail = self.ir.union(parts);
-        let prefix: Vec<u8> = low[..split].iter().map(|d| b'0' + d).collect();
-        let prefix = if prefix.is_empty() { None } else { Some(self.ir.push(Node::Bytes(prefix.into()))) };
-        let parts: Parts = prefix.into_iter().chain([tail]).collect();
-        Some(self.ir.concat(parts))
-    }
-
-    /// Returns the digits from position `from` on that make the integer part greater (`upward`) or
-    /// less than `bound`. The length and the digits before `from` are those of `bound`.
-    fn beyond(&mut self, bound: &[u8], from: usize, upward: bool) -> Option<NodeId> {
-        let length = bound.len();
-        if length > self.integer {
-            return None;
-        }
-        let mut tail: Option<NodeId> = None;
-        for at in (from..length).rev() {
-            let smallest = u8::from(at == 0 && length > 1);
-            let mut parts = Vec::new();
-            let (lo, hi) = if upward { (bound[at] + 1, 9) } else { (smallest, bound[at].wrapping_sub(1)) };
-            if lo <= hi && hi <= 9 {
-                let class = self.class(lo, hi);
-                let rest = self.digits(length - at - 1, length - at - 1);
-                parts.push(self.ir.concat(vec![class, rest]));
-            }
-            if let Some(tail) = tail {
-                let same = self.class(bound[at], bound[at]);
-                parts.push(self.ir.concat(vec![same, tail]));
-            }
-            tail = if parts.is_empty() { None } else { Some(self.ir.union(parts)) };
-        }
-        tail
-    }
-
-    /// Returns the optional fraction with its point, after an integer part that equals that of the
-    /// given bounds.
-    fn fraction_part(&mut self, low: Option<&Bound>, high: Option<&Bound>) -> Option<NodeId> {
-        let none = self.may_end(low, high, 0).then(|| self.ir.push(Node::Empty));
-        let some = self.fraction_digits(low, high).map(|digits| {
-            let point = self.ir.bytes(".");
-            self.ir.concat(vec![point, digits])
+        let state = (accept || !edges.is_empty()).then(|| {
+            self.states.push(AutomatonState { accept, edges });
+            self.states.len() as u32 - 1
         });
-        match (none, some) {
-            (Some(_), Some(some)) => Some(self.ir.repeat(some, 0, Some(1))),
-            (none, some) => none.or(some),
-        }
+        self.known.insert(read, state);
+        state
     }
 
-    /// Returns true if a fraction may end after `digits` digits that are those of the bounds.
-    fn may_end(&self, low: Option<&Bound>, high: Option<&Bound>, digits: usize) -> bool {
-        low.is_none_or(|b| b.fraction.len() <= digits && !b.exclusive)
-            && high.is_none_or(|b| b.fraction.len() > digits || !b.exclusive)
+    /// Returns what was read after one more digit.
+    fn after(&self, read: Progress, digit: u8) -> Progress {
+        let at = read.digits;
+        let orders = self.orders(read.orders, |bound, order| match read.part {
+            Part::Fraction => order.then(digit.cmp(bound.fraction.get(at).unwrap_or(&0))),
+            // An integer part with more digits than that of a bound is greater.
+            _ => bound.integer.get(at).map_or(Ordering::Greater, |own| order.then(digit.cmp(own))),
+        });
+        let part = if read.part == Part::Integer && at == 0 && digit == 0 { Part::Zero } else { read.part };
+        Progress { part, digits: at + 1, orders }
     }
 
-    /// Returns one to `fraction` digits that keep the fraction within the bounds.
-    fn fraction_digits(&mut self, low: Option<&Bound>, high: Option<&Bound>) -> Option<NodeId> {
-        let digit = |b: &Bound, at: usize| b.fraction.get(at).copied().unwrap_or(0);
-        // Every fraction is at least zero.
-        let low = low.filter(|b| b.exclusive || !b.fraction.is_empty());
-        // First difference of the bounds; after it, the text follows at most one of them.
-        let split = match (low, high) {
-            (Some(l), Some(h)) => (0..self.fraction).find(|&at| digit(l, at) != digit(h, at)),
-            _ => Some(0),
+    /// Returns true if a text within the bounds may end after some digits of its fraction.
+    fn is_within(&self, read: Progress) -> bool {
+        let orders = self.orders(read.orders, |bound, order| match bound.fraction.len() > read.digits {
+            true => order.then(Ordering::Less),
+            false => order,
+        });
+        let excluded = |(order, bound): (&Ordering, &Option<Bound>)| {
+            *order == Ordering::Equal && bound.as_ref().is_some_and(|bound| bound.exclusive)
         };
-        let agree = split.unwrap_or(self.fraction);
-        let mut tail: Option<NodeId> = None;
-        if let Some(at) = split
-            && at < self.fraction
-        {
-            let lo = low.map_or(0, |b| digit(b, at) + 1);
-            let hi = high.map_or(9, |b| digit(b, at).wrapping_sub(1));
-            let mut parts = Vec::new();
-            // With both bounds: the digits between them. With one: all digits on its permitted
-            // side.
-            if lo <= hi && hi <= 9 {
-                let class = self.class(lo, hi);
-                let rest = self.digits(0, self.fraction - at - 1);
-                parts.push(self.ir.concat(vec![class, rest]));
-            }
-            // With both bounds, the lower digit at the split must not exceed the upper one.
-            let ordered = match (low, high) {
-                (Some(l), Some(h)) => digit(l, at) < digit(h, at),
-                _ => true,
-            };
-            if !ordered {
-                return None;
-            }
-            for (l, h) in [(low, None), (None, high)] {
-                if let Some(bound) = l.or(h) {
-                    parts.extend(self.follow(digit(bound, at), l, h, at));
-                }
-            }
-            tail = if parts.is_empty() { None } else { Some(self.ir.union(parts)) };
-        }
-        for at in (0..agree).rev() {
-            let shared = low.map_or(0, |b| digit(b, at));
-            let end = self.may_end(low, high, at + 1);
-            tail = self.step(shared, end, tail);
-        }
-        tail
+        !self.is_outside(orders) && !orders.iter().zip(&self.bounds).any(excluded)
     }
 
-    /// Returns the digit at `at` equal to that of the one bound given, and the digits that may
-    /// follow it.
-    fn follow(&mut self, digit: u8, low: Option<&Bound>, high: Option<&Bound>, at: usize) -> Option<NodeId> {
-        let bound = low.or(high)?;
-        // After the last digit of an inclusive lower bound, every digit is allowed.
-        let free = if low.is_some_and(|b| !b.exclusive) {
-            bound.fraction.len().max(at + 1).min(self.fraction)
-        } else {
-            self.fraction
-        };
-        let mut tail = (free < self.fraction).then(|| self.digits(1, self.fraction - free));
-        for next in (at + 1..free).rev() {
-            let value = bound.fraction.get(next).copied().unwrap_or(0);
-            let (lo, hi) = if low.is_some() { (value + 1, 9) } else { (0, value.wrapping_sub(1)) };
-            let mut parts = Vec::new();
-            if lo <= hi && hi <= 9 {
-                let class = self.class(lo, hi);
-                let rest = self.digits(0, self.fraction - next - 1);
-                parts.push(self.ir.concat(vec![class, rest]));
-            }
-            let end = self.may_end(low, high, next + 1);
-            parts.extend(self.step(value, end, tail));
-            tail = if parts.is_empty() { None } else { Some(self.ir.union(parts)) };
-        }
-        let end = self.may_end(low, high, at + 1);
-        self.step(digit, end, tail)
+    /// Returns true for numbers below the lower or above the upper bound.
+    fn is_outside(&self, orders: [Ordering; 2]) -> bool {
+        orders[0] == Ordering::Less || orders[1] == Ordering::Greater
     }
 
-    /// Returns `digit`, followed by the end (if allowed) or by `tail`.
-    fn step(&mut self, digit: u8, end: bool, tail: Option<NodeId>) -> Option<NodeId> {
-        let class = self.class(digit, digit);
-        match (end, tail) {
-            (true, None) => Some(class),
-            (false, None) => None,
-            (true, Some(tail)) => {
-                let rest = self.ir.repeat(tail, 0, Some(1));
-                Some(self.ir.concat(vec![class, rest]))
-            }
-            (false, Some(tail)) => Some(self.ir.concat(vec![class, tail])),
-        }
+    /// Returns new orders relative to the bounds. Every number is above no lower bound and below no
+    /// upper bound.
+    fn orders(&self, old: [Ordering; 2], new: impl Fn(&Bound, Ordering) -> Ordering) -> [Ordering; 2] {
+        let unbounded = [Ordering::Greater, Ordering::Less];
+        std::array::from_fn(|i| self.bounds[i].as_ref().map_or(unbounded[i], |bound| new(bound, old[i])))
     }
-
-    fn class(&mut self, lo: u8, hi: u8) -> NodeId {
-        self.ir.push(Node::Class(smallvec![(b'0' + lo, b'0' + hi)]))
-    }
-
-    /// Returns `min` to `max` digits.
-    fn digits(&mut self, min: usize, max: usize) -> NodeId {
-        let class = self.class(0, 9);
-        self.ir.repeat(class, min as u32, Some(max as u32))
-    }
-}
-
-/// Returns true if integer part `a` is less than `b`. Neither has leading zeros.
-fn less(a: &[u8], b: &[u8]) -> bool {
-    (a.len(), a) < (b.len(), b)
 }
 
 #[cfg(test)]

@@ -16,11 +16,10 @@
 
 use regex_syntax::ParserBuilder;
 use regex_syntax::ast::{self, AssertionKind, Ast};
-use regex_syntax::hir::Hir;
 
 use self::look::Renamed;
-use super::ecma::whole;
-use super::ir::{Ir, Node, NodeId};
+use super::ecma::language;
+use super::ir::{Ir, Node};
 use crate::char_lang::pattern_text::{MAX_NESTING, check_length, fault};
 use crate::constraint::regular::hir_to_ir;
 use crate::error::{Error, ErrorKind, Place, Result};
@@ -41,12 +40,16 @@ pub fn parse(pattern: &str) -> Result<Ir> {
         .nest_limit(MAX_NESTING)
         .build()
         .parse(&renamed.text)
-        .map_err(|e| syntax_error(&e, pattern, &renamed))?;
+        .map_err(|e| syntax_error(&e, pattern, |at| renamed.original(at)))?;
     let mut ir = Ir::new();
     let locate = |e: Error| if e.places().is_empty() { locate_look(e, pattern, &renamed) } else { e };
-    let root = match renamed.resolve(&hir, pattern).map_err(locate)? {
-        None => lower_hir(&hir, &mut ir).map_err(locate)?,
-        Some((hir, looks)) => whole(pattern, &hir, &looks, &mut ir)?,
+    let plain = if renamed.is_empty() { hir_to_ir::language(&hir, (false, false), &mut ir) } else { None };
+    let root = match plain {
+        Some(root) => root,
+        None => {
+            let (hir, looks) = renamed.resolve(&hir, pattern).map_err(locate)?;
+            language(pattern, &hir, &looks, (false, false), &mut ir)?
+        }
     };
     if *ir.node(root) == Node::Never {
         return Err(fault(
@@ -63,12 +66,12 @@ pub fn parse(pattern: &str) -> Result<Ir> {
     Ok(ir)
 }
 
-/// Returns the texts that match `hir` as a whole.
-pub(crate) fn lower_hir(hir: &Hir, ir: &mut Ir) -> Result<NodeId> {
-    Ok(hir_to_ir::anchored_languages(hir, ir)?.whole(ir))
-}
-
-fn syntax_error(error: &regex_syntax::Error, pattern: &str, renamed: &Renamed) -> Error {
+/// Converts an error of `regex-syntax` about a pattern; `original` converts its positions.
+pub(crate) fn syntax_error(
+    error: &regex_syntax::Error,
+    pattern: &str,
+    original: impl Fn(usize) -> usize,
+) -> Error {
     use regex_syntax::Error as E;
     use regex_syntax::ast::ErrorKind as Kind;
     let (message, span, kind, hint) = match error {
@@ -78,6 +81,7 @@ fn syntax_error(error: &regex_syntax::Error, pattern: &str, renamed: &Renamed) -
                 Kind::UnsupportedBackreference => {
                     (ErrorKind::Unsupported, Some("backreferences are not regular; write the text again"))
                 }
+                Kind::UnsupportedLookAround => (ErrorKind::Unsupported, Some("spell the alternatives out")),
                 Kind::GroupUnopened => (ErrorKind::InvalidPattern, Some("write `\\)` for the character")),
                 Kind::GroupUnclosed => (ErrorKind::InvalidPattern, Some("add a closing parenthesis")),
                 Kind::ClassUnclosed => (ErrorKind::InvalidPattern, Some("add a closing bracket")),
@@ -88,8 +92,8 @@ fn syntax_error(error: &regex_syntax::Error, pattern: &str, renamed: &Renamed) -
         E::Translate(e) => (e.kind().to_string(), Some(*e.span()), ErrorKind::InvalidPattern, None),
         _ => (error.to_string(), None, ErrorKind::InvalidPattern, None),
     };
-    let original = |s: ast::Span| (renamed.original(s.start.offset), renamed.original(s.end.offset));
-    let (start, end) = span.map_or((0, pattern.len()), original);
+    let (start, end) =
+        span.map_or((0, pattern.len()), |s| (original(s.start.offset), original(s.end.offset)));
     let error = fault(kind, message, pattern, start, end);
     match hint {
         Some(hint) => error.hint(hint),

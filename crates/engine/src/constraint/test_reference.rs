@@ -100,6 +100,17 @@ fn extend(ir: &Ir, node: NodeId, random: &mut Random, out: &mut Vec<u8>) -> bool
             let more = if random.below(4) == 0 { room } else { random.below(room.min(6) + 1) };
             (0..min + more).all(|_| extend(ir, *node, random, out))
         }
+        Node::Automaton { states, .. } => {
+            let mut at = &states[0];
+            loop {
+                let ways = at.edges.len() + usize::from(at.accept);
+                let Some(&(node, to)) = at.edges.get(random.below(ways.max(1))) else { return at.accept };
+                if !extend(ir, node, random, out) {
+                    return false;
+                }
+                at = &states[to as usize];
+            }
+        }
         other => panic!("not a regular node: {other:?}"),
     }
 }

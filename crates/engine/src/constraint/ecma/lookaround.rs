@@ -1,5 +1,5 @@
-//! ECMA patterns with look-around or word boundaries, compiled to the language of texts that
-//! contain a match.
+//! Patterns with look-around, word boundaries or anchors inside, compiled to the language of texts
+//! that contain a match.
 //!
 //! The text *before* a position is known once the position is reached. So a lookbehind is answered
 //! by a deterministic automaton that runs from the start of the text. The text *after* a position
@@ -68,22 +68,38 @@ pub(in crate::constraint) struct Look {
     pub body: Hir,
 }
 
+/// The look-arounds of a pattern; equal ones share a slot.
+#[derive(Default)]
+pub(in crate::constraint) struct Looks(Vec<Look>);
+
+impl Looks {
+    /// Returns the HIR assertion that represents a look-around; `None` for one too many.
+    pub fn slot(&mut self, look: Look) -> Option<Hir> {
+        let index = self.0.iter().position(|known| *known == look).unwrap_or(self.0.len());
+        let &slot = LOOKAROUND_SLOTS.get(index)?;
+        if index == self.0.len() {
+            self.0.push(look);
+        }
+        Some(Hir::look(slot))
+    }
+
+    /// Returns the condition `\b`: a character of the class `word` on exactly one side. With
+    /// `inside`, that of `\B`: on both sides or on neither.
+    pub fn word_boundary(&mut self, word: &Hir, inside: bool) -> Option<Hir> {
+        let mut side = |ahead, negated| self.slot(Look { ahead, negated, body: word.clone() });
+        let sides = [side(false, false)?, side(false, true)?, side(true, false)?, side(true, true)?];
+        let pairs = if inside { [(0, 2), (1, 3)] } else { [(0, 3), (1, 2)] };
+        let ways = pairs.map(|(a, b)| Hir::concat(vec![sides[a].clone(), sides[b].clone()]));
+        Some(Hir::alternation(ways.into()))
+    }
+}
+
 /// Returns the texts that contain a match of `hir`, which refers to `looks` by
-/// [`LOOKAROUND_SLOTS`].
-pub(super) fn search(pattern: &str, hir: &Hir, looks: &[Look], ir: &mut Ir) -> Result<NodeId> {
-    language_of(pattern, hir, looks, (true, true), ir)
-}
-
-/// Returns the texts that match `hir` as a whole; see [`search`].
-pub(in crate::constraint) fn whole(pattern: &str, hir: &Hir, looks: &[Look], ir: &mut Ir) -> Result<NodeId> {
-    language_of(pattern, hir, looks, (false, false), ir)
-}
-
-/// Returns the language of a pattern; the flags of `around` are those of [`Builder::language`].
-fn language_of(
+/// [`LOOKAROUND_SLOTS`]. The flags of `around` are those of [`Builder::language`].
+pub(in crate::constraint) fn language(
     pattern: &str,
     hir: &Hir,
-    looks: &[Look],
+    Looks(looks): &Looks,
     around: (bool, bool),
     ir: &mut Ir,
 ) -> Result<NodeId> {
@@ -221,7 +237,8 @@ impl Builder<'_> {
 
     fn too_large(&self) -> Error {
         let shown: String = self.pattern.chars().take(200).collect();
-        let message = format!("the look-around of the pattern needs more than {MAX_STATES} states");
+        let message =
+            format!("the anchors and the look-around of the pattern need more than {MAX_STATES} states");
         fault(ErrorKind::TooComplex, message, &shown, 0, shown.len())
             .hint("lower the counts of the repetitions, or say it with several patterns in `allOf` and `not`")
     }

@@ -2,7 +2,7 @@
 
 use regex_syntax::hir::{Hir, HirKind, Repetition};
 
-/// Cuts repetitions at an open end to their minimum: `any* X{2,9} Y` becomes `any* X{2} Y`. This
+/// Cuts repetitions at an open end, `left` or `right` of the part, to their minimum: `any* X{2,9} Y` becomes `any* X{2} Y`. This
 /// also holds with anchors inside `X`, because a dropped iteration takes its condition with it. The
 /// recursion follows the nesting, which the parser limits.
 pub(super) fn trim(hir: Hir, left: bool, right: bool) -> Hir {
@@ -11,7 +11,7 @@ pub(super) fn trim(hir: Hir, left: bool, right: bool) -> Hir {
         return hir;
     }
     match hir.into_kind() {
-        HirKind::Repetition(Repetition { min, sub, .. }) if left || right => {
+        HirKind::Repetition(Repetition { min, sub, .. }) => {
             Hir::repetition(Repetition { min, max: Some(min), greedy: true, sub })
         }
         HirKind::Alternation(parts) => {
@@ -19,7 +19,8 @@ pub(super) fn trim(hir: Hir, left: bool, right: bool) -> Hir {
         }
         HirKind::Concat(parts) => trim_sequence(parts, left, right),
         HirKind::Capture(capture) => trim(*capture.sub, left, right),
-        kind => rebuild(kind),
+        // Returned above.
+        HirKind::Empty | HirKind::Literal(_) | HirKind::Class(_) | HirKind::Look(_) => Hir::empty(),
     }
 }
 
@@ -45,18 +46,4 @@ fn trim_sequence(parts: Vec<Hir>, left: bool, right: bool) -> Hir {
     head.extend(parts);
     head.extend(tail);
     Hir::concat(head)
-}
-
-/// Inverse of `Hir::into_kind` for the kinds that `trim` leaves unchanged.
-fn rebuild(kind: HirKind) -> Hir {
-    match kind {
-        HirKind::Empty => Hir::empty(),
-        HirKind::Literal(literal) => Hir::literal(literal.0),
-        HirKind::Class(class) => Hir::class(class),
-        HirKind::Look(look) => Hir::look(look),
-        HirKind::Repetition(repetition) => Hir::repetition(repetition),
-        HirKind::Capture(capture) => Hir::capture(capture),
-        HirKind::Concat(parts) => Hir::concat(parts),
-        HirKind::Alternation(parts) => Hir::alternation(parts),
-    }
 }

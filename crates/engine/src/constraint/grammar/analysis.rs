@@ -153,5 +153,5 @@ fn unproductive_error(grammar: &Grammar, graphs: &[RuleGraph], productive: &[boo
     } else {
         "a class without characters matches nothing"
     };
-    grammar.fault(ErrorKind::Unsatisfiable, message, last.span).hint(hint)
+    grammar.fault(ErrorKind::Unsatisfiable, message, last.span, hint)
 }

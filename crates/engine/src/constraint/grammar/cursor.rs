@@ -99,18 +99,17 @@ impl<'a> Cursor<'a> {
         before.iter().rev().find(|b| !blank(b)).is_none_or(|&b| b == b'\n' || b >= 0x80)
     }
 
-    pub(super) fn invalid(&self, message: impl Into<String>, span: Span) -> Error {
-        fault(ErrorKind::InvalidPattern, message, self.text, span)
+    pub(super) fn invalid(&self, message: impl Into<String>, span: Span, hint: impl Into<String>) -> Error {
+        fault(ErrorKind::InvalidPattern, message, self.text, span).hint(hint)
     }
 
     /// Returns an error about the next character.
     pub(super) fn unexpected(&self) -> Error {
-        match self.peek() {
-            Some(c) => {
-                self.invalid(format!("unexpected character {c:?}"), (self.pos, self.pos + c.len_utf8()))
-            }
-            None => self.invalid("the grammar ends too soon", (self.pos.saturating_sub(1), self.pos)),
-        }
+        let (message, span) = match self.peek() {
+            Some(c) => (format!("unexpected character {c:?}"), (self.pos, self.pos + c.len_utf8())),
+            None => ("the grammar ends too soon".to_owned(), (self.pos.saturating_sub(1), self.pos)),
+        };
+        fault(ErrorKind::InvalidPattern, message, self.text, span)
     }
 
     /// Reads a string in double quotes and returns its text; the opening quote is next.
@@ -121,9 +120,7 @@ impl<'a> Cursor<'a> {
         loop {
             match self.peek() {
                 None | Some('\n') => {
-                    return Err(self
-                        .invalid("unclosed string", (start, start + 1))
-                        .hint("close it with `\"`"));
+                    return Err(self.invalid("unclosed string", (start, start + 1), "close it with `\"`"));
                 }
                 Some('"') => {
                     self.pos += 1;
@@ -154,7 +151,7 @@ impl<'a> Cursor<'a> {
             Some(c) if c.is_ascii_punctuation() => return Ok(c),
             _ => {
                 let hint = "the escapes are \\n, \\t, \\r, \\\\, \\\", \\xHH, \\uHHHH and \\UHHHHHHHH";
-                return Err(self.invalid("unknown escape", (start, self.pos)).hint(hint));
+                return Err(self.invalid("unknown escape", (start, self.pos), hint));
             }
         };
         let found = self.rest().get(..digits).filter(|d| d.bytes().all(|b| b.is_ascii_hexdigit()));
@@ -162,7 +159,7 @@ impl<'a> Cursor<'a> {
         let Some(value) = value else {
             let message = format!("the escape needs {digits} hexadecimal digits of a character");
             let hint = "surrogates are no characters; write those beyond U+FFFF with `\\U`";
-            return Err(self.invalid(message, (start, self.pos)).hint(hint));
+            return Err(self.invalid(message, (start, self.pos), hint));
         };
         self.pos += digits;
         Ok(value)

@@ -25,13 +25,13 @@
 //! Single quotes and `=`, which other notations accept, were rejected: a grammar that works here
 //! should work in llama.cpp.
 
-use super::compile::{check_length, compile};
 use super::cursor::Cursor;
 use super::expr_builder::ExprBuilder;
-use super::other_tokens;
 use super::rules::{Expr, Grammar};
+use super::{check_length, compile, other_tokens};
 use crate::char_lang::char_class::{self, ANY_CHAR};
 use crate::constraint::ir::Ir;
+use crate::constraint::regular::without;
 use crate::error::{Error, ErrorKind, Result};
 
 /// Parses a GBNF grammar and returns its language.
@@ -84,12 +84,11 @@ impl<'a> GbnfParser<'a> {
         let (name, defined) = self.name();
         let span = (start, self.cursor.pos);
         if name.is_empty() || !defined {
-            let error = if name.is_empty() {
-                self.cursor.unexpected()
-            } else {
-                self.cursor.invalid("a definition is missing here", span)
-            };
-            return Err(error.hint("a rule is written `name ::= ...`"));
+            let hint = "a rule is written `name ::= ...`";
+            return Err(match name.is_empty() {
+                true => self.cursor.unexpected().hint(hint),
+                false => self.cursor.invalid("a definition is missing here", span, hint),
+            });
         }
         self.blanks();
         self.cursor.eat("::=");
@@ -133,8 +132,9 @@ impl<'a> GbnfParser<'a> {
                 }
                 let token = self.token()?;
                 let span = (start, self.cursor.pos);
-                let texts = other_tokens::texts_without(token)
-                    .map_err(|e| self.grammar.fault(e.kind(), e.message(), span))?;
+                let hint = "write the text that may stand here as a class";
+                let texts = without(token, true)
+                    .map_err(|e| self.grammar.fault(e.kind(), e.message(), span, hint))?;
                 self.grammar.foreign.push(texts);
                 Expr::OtherThan(self.grammar.foreign.len() - 1)
             }
@@ -169,19 +169,22 @@ impl<'a> GbnfParser<'a> {
         let rest = self.cursor.rest();
         let line = rest.split(['\n', '\r']).next().unwrap_or(rest);
         let Some(end) = line.find('>').filter(|&end| end > 1) else {
-            return Err(self
-                .cursor
-                .invalid("not a token", (start, start + 1))
-                .hint("a token is written `<name>`; other text stands in double quotes"));
+            return Err(self.cursor.invalid(
+                "not a token",
+                (start, start + 1),
+                "a token is written `<name>`; other text stands in double quotes",
+            ));
         };
         self.cursor.pos += end + 1;
         let token = &rest[..=end];
         if token.starts_with("<[") {
             let message = "a token by its number, which only a vocabulary knows";
-            return Err(self
-                .grammar
-                .fault(ErrorKind::Unsupported, message, (start, self.cursor.pos))
-                .hint("write the text of the token, such as `<name>`"));
+            return Err(self.grammar.fault(
+                ErrorKind::Unsupported,
+                message,
+                (start, self.cursor.pos),
+                "write the text of the token, such as `<name>`",
+            ));
         }
         Ok(token)
     }
@@ -216,10 +219,11 @@ impl<'a> GbnfParser<'a> {
         };
         self.cursor.take_while(blank);
         if !self.cursor.eat("}") || min.is_none() && max.is_none() {
-            return Err(self
-                .cursor
-                .invalid("not a repetition", (start, self.cursor.pos))
-                .hint("write `{2}`, `{2,}`, `{2,4}` or `{,4}`"));
+            return Err(self.cursor.invalid(
+                "not a repetition",
+                (start, self.cursor.pos),
+                "write `{2}`, `{2,}`, `{2,4}` or `{,4}`",
+            ));
         }
         Ok((min.unwrap_or(0), max))
     }
@@ -234,10 +238,11 @@ impl<'a> GbnfParser<'a> {
             let at = self.cursor.pos;
             let lo = match self.cursor.peek() {
                 None | Some('\n') => {
-                    return Err(self
-                        .cursor
-                        .invalid("unclosed class", (start, start + 1))
-                        .hint("close it with `]`; a line break is written `\\n`"));
+                    return Err(self.cursor.invalid(
+                        "unclosed class",
+                        (start, start + 1),
+                        "close it with `]`; a line break is written `\\n`",
+                    ));
                 }
                 Some(']') => break,
                 Some(_) => self.member()?,
@@ -251,10 +256,11 @@ impl<'a> GbnfParser<'a> {
                 hi = self.member()?;
             }
             if hi < lo {
-                return Err(self
-                    .cursor
-                    .invalid("the ends of this range are out of order", (at, self.cursor.pos))
-                    .hint("smallest first, or escape the `-`"));
+                return Err(self.cursor.invalid(
+                    "the ends of this range are out of order",
+                    (at, self.cursor.pos),
+                    "smallest first, or escape the `-`",
+                ));
             }
             ranges.push((lo, hi));
         }

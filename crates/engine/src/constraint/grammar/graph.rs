@@ -146,9 +146,12 @@ pub(super) fn build(grammar: &Grammar) -> Result<Vec<RuleGraph>> {
 /// Returns an error about the size of a rule.
 pub(super) fn too_large(grammar: &Grammar, span: (usize, usize), name: &str) -> Error {
     let message = format!("with `{name}` the grammar has more than {MAX_EDGES} parts");
-    grammar
-        .fault(ErrorKind::TooComplex, message, span)
-        .hint("counted repetitions count as often as they repeat, left recursion through many rules squared")
+    grammar.fault(
+        ErrorKind::TooComplex,
+        message,
+        span,
+        "counted repetitions count as often as they repeat, left recursion through many rules squared",
+    )
 }
 
 /// Returns for each expression whether it matches the empty text. Visits an expression once for

@@ -39,11 +39,10 @@
 //! # Alternatives considered
 //! Imports of files were rejected: a constraint is one text.
 
-use super::compile::{check_length, compile};
-use super::cursor::{Cursor, Span};
+use super::cursor::{Cursor, Span, fault};
 use super::expr_builder::ExprBuilder;
 use super::rules::{Expr, ExprId, Grammar};
-use super::{lark_terminals, regex};
+use super::{check_length, compile, regex};
 use crate::constraint::ir::{Ir, Quoting};
 use crate::constraint::{Policy, json_schema};
 use crate::error::{Error, ErrorKind, Result};
@@ -51,6 +50,31 @@ use crate::warning::{Warning, WarningKind};
 
 /// Words after `%` that begin a line of their own.
 const DIRECTIVES: [&str; 6] = ["ignore", "import", "declare", "extend", "override", "llguidance"];
+
+/// The terminals that can be imported from `common`, as regular expressions.
+const COMMON_TERMINALS: [(&str, &str); 20] = [
+    ("INT", "[0-9]+"),
+    ("SIGNED_INT", "[+-]?[0-9]+"),
+    ("DECIMAL", r"[0-9]+\.[0-9]*|\.[0-9]+"),
+    ("FLOAT", r"[0-9]+[eE][+-]?[0-9]+|([0-9]+\.[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?"),
+    ("SIGNED_FLOAT", r"[+-]?([0-9]+[eE][+-]?[0-9]+|([0-9]+\.[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?)"),
+    ("NUMBER", r"[0-9]+([eE][+-]?[0-9]+)?|([0-9]+\.[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?"),
+    ("SIGNED_NUMBER", r"[+-]?([0-9]+([eE][+-]?[0-9]+)?|([0-9]+\.[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?)"),
+    ("DIGIT", "[0-9]"),
+    ("HEXDIGIT", "[a-fA-F0-9]"),
+    ("LETTER", "[A-Za-z]"),
+    ("UCASE_LETTER", "[A-Z]"),
+    ("LCASE_LETTER", "[a-z]"),
+    ("WORD", "[A-Za-z]+"),
+    ("CNAME", "[_A-Za-z][_A-Za-z0-9]*"),
+    ("WS", r"[ \t\f\r\n]+"),
+    ("WS_INLINE", r"[ \t]+"),
+    ("CR", r"\r"),
+    ("LF", r"\n"),
+    ("NEWLINE", r"(\r?\n)+"),
+    // Quotes inside are escaped; a backslash before the closing quote would escape it.
+    ("ESCAPED_STRING", r#""([^"\\\n]|\\[^\n])*""#),
+];
 
 /// Parses a grammar in the Lark subset and returns its language.
 ///
@@ -124,7 +148,16 @@ impl<'a> LarkParser<'a> {
     }
 
     fn unsupported(&self, message: &str, start: usize, hint: &str) -> Error {
-        self.grammar.fault(ErrorKind::Unsupported, message, self.span(start)).hint(hint)
+        self.grammar.fault(ErrorKind::Unsupported, message, self.span(start), hint)
+    }
+
+    fn refuse_template(&self, start: usize) -> Result<()> {
+        match self.cursor.peek() {
+            Some('{') => {
+                Err(self.unsupported("templates are not supported", start, "write the rule out for each use"))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Returns true if a definition or a directive begins here: only at the start of a line.
@@ -168,19 +201,17 @@ impl<'a> LarkParser<'a> {
             }
             self.priorities += 1;
         }
-        if self.cursor.peek() == Some('{') {
-            return Err(self.unsupported(
-                "templates are not supported",
-                start,
-                "write the rule out for each use",
-            ));
-        }
+        self.refuse_template(start)?;
         self.blanks();
         if !self.cursor.eat(":") {
             return Err(self.cursor.unexpected().hint("a rule is written `name: ...`"));
         }
         if !name.trim_start_matches('_').starts_with(|c: char| c.is_ascii_alphabetic()) {
-            return Err(self.cursor.invalid("a name must have a letter before its digits", span));
+            return Err(self.cursor.invalid(
+                "a name must have a letter before its digits",
+                span,
+                "such as `rule_1`",
+            ));
         }
         self.in_rule = !is_terminal(name);
         let body = self.alternatives(start)?;
@@ -270,20 +301,15 @@ impl<'a> LarkParser<'a> {
     fn reference(&mut self) -> Result<ExprId> {
         let start = self.cursor.pos;
         let name = self.cursor.take_while(in_name);
-        if self.cursor.peek() == Some('{') {
-            return Err(self.unsupported(
-                "templates are not supported",
-                start,
-                "write the rule out for each use",
-            ));
-        }
+        self.refuse_template(start)?;
         let terminal = is_terminal(name);
         if !self.in_rule && !terminal {
             let message = format!("a terminal refers to the rule `{name}`");
-            return Err(self
-                .cursor
-                .invalid(message, self.span(start))
-                .hint("terminals (in upper case) may refer to terminals only"));
+            return Err(self.cursor.invalid(
+                message,
+                self.span(start),
+                "terminals (in upper case) may refer to terminals only",
+            ));
         }
         let rule = self.grammar.rule(name, (start, self.cursor.pos));
         let expr = self.grammar.push(Expr::Rule(rule));
@@ -315,10 +341,11 @@ impl<'a> LarkParser<'a> {
         };
         match (single(low), single(&high)) {
             (Some(lo), Some(hi)) if lo <= hi => Ok(self.grammar.push(Expr::Class(vec![(lo, hi)]))),
-            _ => Err(self
-                .cursor
-                .invalid("not a range", self.span(start))
-                .hint("each end is one character, the smaller one first")),
+            _ => Err(self.cursor.invalid(
+                "not a range",
+                self.span(start),
+                "each end is one character, the smaller one first",
+            )),
         }
     }
 
@@ -346,8 +373,8 @@ impl<'a> LarkParser<'a> {
                 }
                 Some(c) if c != '\n' => pattern.push(c),
                 _ => {
-                    let error = self.cursor.invalid("unclosed pattern", (start, start + 1));
-                    return Err(error.hint("close it with `/`; comments begin with `//`"));
+                    let hint = "close it with `/`; comments begin with `//`";
+                    return Err(self.cursor.invalid("unclosed pattern", (start, start + 1), hint));
                 }
             }
         }
@@ -370,13 +397,13 @@ impl<'a> LarkParser<'a> {
         }
         self.cursor.take_while(char::is_whitespace);
         let Some(length) = object_length(self.cursor.rest()) else {
-            let error = self.cursor.invalid("`%json` needs a JSON object", self.span(start));
-            return Err(error.hint("write `%json { ... }` with a JSON Schema"));
+            let hint = "write `%json { ... }` with a JSON Schema";
+            return Err(self.cursor.invalid("`%json` needs a JSON object", self.span(start), hint));
         };
         let schema = &self.cursor.rest()[..length];
         let ir = json_schema::parse_from(schema, self.policy, self.source).map_err(|error| {
             self.cursor.pos += length;
-            let place = self.grammar.fault(ErrorKind::InvalidSchema, "", self.span(start));
+            let place = fault(ErrorKind::InvalidSchema, "", &self.grammar.text, self.span(start));
             place.places().iter().cloned().fold(error, Error::at)
         })?;
         self.cursor.pos += length;
@@ -418,8 +445,8 @@ impl<'a> LarkParser<'a> {
         let length = object_length(self.cursor.rest()).unwrap_or(0);
         let text = &self.cursor.rest()[..length];
         let Ok(serde_json::Value::Object(options)) = serde_json::from_str(text) else {
-            let error = self.cursor.invalid("`%llguidance` needs a JSON object", self.span(start));
-            return Err(error.hint("write `%llguidance {}`"));
+            let hint = "write `%llguidance {}`";
+            return Err(self.cursor.invalid("`%llguidance` needs a JSON object", self.span(start), hint));
         };
         self.cursor.pos += length;
         if !options.is_empty() {
@@ -459,16 +486,18 @@ impl<'a> LarkParser<'a> {
         self.cursor.take_while(blank);
         let alias = self.cursor.take_while(in_name);
         if !is_terminal(alias) {
-            return Err(self.cursor.invalid("not the name of a terminal", self.span(start)));
+            let hint = "the names of terminals are in upper case";
+            return Err(self.cursor.invalid("not the name of a terminal", self.span(start), hint));
         }
         self.import_as(name, alias, start)
     }
 
     fn import_as(&mut self, name: &str, alias: &str, start: usize) -> Result<()> {
         let span = self.span(start);
-        let Some(pattern) = lark_terminals::pattern(name) else {
+        let Some((_, pattern)) = COMMON_TERMINALS.iter().find(|terminal| terminal.0 == name) else {
             let message = format!("`common` has no terminal `{name}`");
-            return Err(self.unsupported(&message, start, &format!("it has {}", lark_terminals::NAMES)));
+            let hint = format!("it has {}", COMMON_TERMINALS.map(|terminal| terminal.0).join(", "));
+            return Err(self.unsupported(&message, start, &hint));
         };
         let body = regex::expression(pattern, (false, false), span, &mut self.grammar)?;
         self.grammar.define(alias, body, span)?;

@@ -57,13 +57,11 @@
 //! ```
 
 mod analysis;
-mod compile;
 mod cursor;
 mod expr_builder;
 pub mod gbnf;
 mod graph;
 pub mod lark;
-mod lark_terminals;
 mod lower;
 mod other_tokens;
 mod recursion;
@@ -74,7 +72,7 @@ mod tests;
 
 use super::ir::{Ir, Quoting};
 use super::policy::Policy;
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 
 /// Parses a grammar: as GBNF if it contains `::=` outside of strings and comments, otherwise as
 /// Lark.
@@ -110,4 +108,23 @@ fn is_gbnf(text: &str) -> bool {
         }
         false
     })
+}
+
+/// Maximum length of a grammar in bytes.
+pub(crate) const MAX_TEXT: usize = 4 << 20;
+
+/// Refuses texts longer than [`MAX_TEXT`].
+fn check_length(text: &str) -> Result<()> {
+    if text.len() <= MAX_TEXT {
+        return Ok(());
+    }
+    let message = format!("the grammar has {} bytes, more than the limit of {MAX_TEXT}", text.len());
+    Err(Error::new(ErrorKind::TooComplex, message).hint("split the grammar"))
+}
+
+/// Compiles rules to the intermediate representation.
+fn compile(grammar: &rules::Grammar) -> Result<Ir> {
+    let graphs = graph::build(grammar)?;
+    let graphs = analysis::without_empty(grammar, graphs)?;
+    lower::lower(grammar, &graphs)
 }

@@ -11,25 +11,8 @@
 //! One character instead of one token was rejected: a grammar that counts tokens would mean
 //! something else in silence.
 
-use super::rules::{Expr, ExprId, Grammar, RuleIx};
-use crate::char_lang::char_class::ANY_CHAR;
-use crate::constraint::ir::{Ir, Node};
-use crate::constraint::regular::combine;
-use crate::constraint::regular::utf8_class::class;
+use super::rules::{Expr, ExprId, Grammar};
 use crate::error::{ErrorKind, Result};
-
-/// Returns the texts that are not empty and do not contain `token`.
-pub(super) fn texts_without(token: &str) -> Result<Ir> {
-    let mut with = Ir::new();
-    let (any, text, empty) = (class(&[ANY_CHAR], &mut with), with.bytes(token), with.push(Node::Empty));
-    let any = with.repeat(any, 0, None);
-    let containing = with.concat(vec![any, text, any]);
-    let others = with.union(vec![containing, empty]);
-    let mut ir = Ir::new();
-    let root = combine::complement((&with, others), &mut ir)?;
-    ir.set_root(root);
-    Ok(ir)
-}
 
 /// Replaces the repetitions of other tokens by the texts that they write.
 ///
@@ -68,26 +51,16 @@ fn other_than(grammar: &Grammar, mut id: ExprId) -> Option<usize> {
 
 /// Refuses other tokens that the output can still reach.
 fn refuse_single(grammar: &Grammar) -> Result<()> {
-    let mut seen = vec![false; grammar.rules.len()];
-    seen[grammar.start as usize] = true;
-    let mut rules: Vec<RuleIx> = vec![grammar.start];
-    while let Some(ix) = rules.pop() {
-        let rule = &grammar.rules[ix as usize];
-        let mut todo: Vec<ExprId> = rule.body.into_iter().collect();
-        while let Some(id) = todo.pop() {
-            match grammar.expr(id) {
-                Expr::Seq(parts) | Expr::Alt(parts) => todo.extend_from_slice(parts),
-                Expr::Repeat(part, ..) | Expr::Token(part) => todo.push(*part),
-                Expr::Rule(next) if !std::mem::replace(&mut seen[*next as usize], true) => rules.push(*next),
-                Expr::OtherThan(_) => {
-                    let message = format!("`{}` counts tokens, which a text does not show", rule.name);
-                    return Err(grammar
-                        .fault(ErrorKind::Unsupported, message, rule.span)
-                        .hint("write `!<name>*` or `!<name>+`: any text without that token"));
-                }
-                _ => {}
-            }
-        }
-    }
-    Ok(())
+    let (_, exprs) = grammar.reached(vec![grammar.start]);
+    let Some((rule, _)) = exprs.into_iter().find(|e| matches!(grammar.expr(e.1), Expr::OtherThan(_))) else {
+        return Ok(());
+    };
+    let rule = &grammar.rules[rule as usize];
+    let message = format!("`{}` counts tokens, which a text does not show", rule.name);
+    Err(grammar.fault(
+        ErrorKind::Unsupported,
+        message,
+        rule.span,
+        "write `!<name>*` or `!<name>+`: any text without that token",
+    ))
 }

@@ -11,13 +11,13 @@
 //! Building automata here was rejected: small rules are inlined anyway.
 
 use regex_syntax::ParserBuilder;
-use regex_syntax::ast::ErrorKind as AstError;
 use regex_syntax::hir::{Class, Hir, HirKind};
 
 use super::cursor::Span;
 use super::rules::{Expr, ExprId, Grammar};
 use crate::char_lang::char_class;
 use crate::char_lang::pattern_text::{MAX_NESTING, MAX_PATTERN_BYTES};
+use crate::constraint::regex::syntax_error;
 use crate::error::{ErrorKind, Result};
 
 /// Converts a pattern to an expression; `span` is its span in the grammar.
@@ -33,9 +33,7 @@ pub(super) fn expression(
 ) -> Result<ExprId> {
     if pattern.len() > MAX_PATTERN_BYTES {
         let message = format!("a pattern of more than {MAX_PATTERN_BYTES} bytes");
-        return Err(grammar
-            .fault(ErrorKind::TooComplex, message, span)
-            .hint("split it into several terminals"));
+        return Err(grammar.fault(ErrorKind::TooComplex, message, span, "split it into several terminals"));
     }
     let parsed = ParserBuilder::new()
         .nest_limit(MAX_NESTING)
@@ -44,22 +42,12 @@ pub(super) fn expression(
         .build()
         .parse(&plain_classes(pattern));
     let hir = parsed.map_err(|error| {
-        let (kind, message) = match &error {
-            regex_syntax::Error::Parse(e) => match e.kind() {
-                AstError::UnsupportedBackreference | AstError::UnsupportedLookAround => {
-                    (ErrorKind::Unsupported, e.kind().to_string())
-                }
-                AstError::NestLimitExceeded(_) => (ErrorKind::TooComplex, e.kind().to_string()),
-                kind => (ErrorKind::InvalidPattern, kind.to_string()),
-            },
-            regex_syntax::Error::Translate(e) => (ErrorKind::InvalidPattern, e.kind().to_string()),
-            _ => (ErrorKind::InvalidPattern, "the pattern does not parse".to_owned()),
-        };
-        let hint = match kind {
+        let error = syntax_error(&error, pattern, |at| at);
+        let hint = match error.kind() {
             ErrorKind::Unsupported => "spell the alternatives out",
             _ => "literal braces, brackets and other operators are written with a backslash",
         };
-        grammar.fault(kind, format!("in this pattern: {message}"), span).hint(hint)
+        grammar.fault(error.kind(), format!("in this pattern: {}", error.message()), span, hint)
     })?;
     convert(&hir, span, grammar)
 }
@@ -111,9 +99,12 @@ fn convert(hir: &Hir, span: Span, grammar: &mut Grammar) -> Result<ExprId> {
         ),
         HirKind::Look(_) => {
             let message = "anchors and word boundaries have no meaning inside a terminal";
-            return Err(grammar
-                .fault(ErrorKind::Unsupported, message, span)
-                .hint("remove them: a terminal always matches as a whole"));
+            return Err(grammar.fault(
+                ErrorKind::Unsupported,
+                message,
+                span,
+                "remove them: a terminal always matches as a whole",
+            ));
         }
         HirKind::Capture(capture) => return convert(&capture.sub, span, grammar),
         HirKind::Repetition(repetition) => {

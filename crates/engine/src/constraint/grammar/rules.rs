@@ -13,7 +13,7 @@ use rustc_hash::FxHashMap;
 
 use super::cursor::{Span, fault};
 use crate::constraint::ir::{Ir, repeated};
-use crate::edit_distance::distance;
+use crate::edit_distance::closest;
 use crate::error::{Error, ErrorKind, Result};
 use crate::warning::{Warning, WarningKind};
 
@@ -136,9 +136,12 @@ impl Grammar {
         let rule = &mut self.rules[ix as usize];
         if rule.body.is_some() {
             let message = format!("`{name}` is defined twice");
-            return Err(self
-                .fault(ErrorKind::InvalidPattern, message, span)
-                .hint("join the two definitions with `|`"));
+            return Err(self.fault(
+                ErrorKind::InvalidPattern,
+                message,
+                span,
+                "join the two definitions with `|`",
+            ));
         }
         rule.body = Some(body);
         rule.span = span;
@@ -151,8 +154,14 @@ impl Grammar {
         self.rules.len() as RuleIx - 1
     }
 
-    pub(super) fn fault(&self, kind: ErrorKind, message: impl Into<String>, span: Span) -> Error {
-        fault(kind, message, &self.text, span)
+    pub(super) fn fault(
+        &self,
+        kind: ErrorKind,
+        message: impl Into<String>,
+        span: Span,
+        hint: impl Into<String>,
+    ) -> Error {
+        fault(kind, message, &self.text, span).hint(hint)
     }
 
     /// Returns the literals of all rules.
@@ -170,48 +179,55 @@ impl Grammar {
     /// is no start rule.
     pub(super) fn finish(&mut self, start: &str) -> Result<()> {
         if let Some(rule) = self.rules.iter().filter(|r| r.body.is_none()).min_by_key(|r| r.span.0) {
-            let error =
-                self.fault(ErrorKind::InvalidPattern, format!("`{}` is not defined", rule.name), rule.span);
-            return Err(match self.closest_name(&rule.name) {
-                Some(known) => error.hint(format!("did you mean `{known}`?")),
-                None => error.hint("define it, or put literal text in quotes"),
-            });
+            let defined = self
+                .rules
+                .iter()
+                .filter(|r| r.body.is_some() && self.names.contains_key(&r.name))
+                .take(5_000);
+            let hint = match closest(&rule.name, defined.map(|r| &*r.name)) {
+                Some(known) => format!("did you mean `{known}`?"),
+                None => "define it, or put literal text in quotes".to_owned(),
+            };
+            let message = format!("`{}` is not defined", rule.name);
+            return Err(self.fault(ErrorKind::InvalidPattern, message, rule.span, hint));
         }
         let Some(&ix) = self.names.get(start) else {
             let span = (0, self.text.len().min(1));
             let message = format!("there is no rule `{start}` to begin with");
-            let error = self.fault(ErrorKind::InvalidPattern, message, span);
-            return Err(error.hint(format!("name the rule for the whole output `{start}`")));
+            let hint = format!("name the rule for the whole output `{start}`");
+            return Err(self.fault(ErrorKind::InvalidPattern, message, span, hint));
         };
         self.start = ix;
         self.warn_of_unused();
         Ok(())
     }
 
-    fn warn_of_unused(&mut self) {
-        let mut used = vec![false; self.rules.len()];
-        let mut todo: Vec<ExprId> = Vec::new();
-        for ix in self.ignored.iter().copied().chain([self.start]) {
-            used[ix as usize] = true;
-            todo.extend(self.rules[ix as usize].body);
-        }
-        while let Some(id) = todo.pop() {
-            match self.expr(id) {
-                Expr::Seq(parts) | Expr::Alt(parts) => todo.extend_from_slice(parts),
-                Expr::Repeat(part, ..) | Expr::Token(part) => todo.push(*part),
-                Expr::Rule(ix) if !std::mem::replace(&mut used[*ix as usize], true) => {
-                    todo.extend(self.rules[*ix as usize].body);
+    /// Returns which rules some rules need, themselves included, and the expressions in these, each
+    /// with its rule.
+    pub(super) fn reached(&self, mut todo: Vec<RuleIx>) -> (Vec<bool>, Vec<(RuleIx, ExprId)>) {
+        let (mut reached, mut found) = (vec![false; self.rules.len()], Vec::new());
+        while let Some(ix) = todo.pop() {
+            if std::mem::replace(&mut reached[ix as usize], true) {
+                continue;
+            }
+            let mut exprs: Vec<ExprId> = self.rules[ix as usize].body.into_iter().collect();
+            while let Some(id) = exprs.pop() {
+                found.push((ix, id));
+                match self.expr(id) {
+                    Expr::Seq(parts) | Expr::Alt(parts) => exprs.extend_from_slice(parts),
+                    Expr::Repeat(part, ..) | Expr::Token(part) => exprs.push(*part),
+                    Expr::Rule(next) => todo.push(*next),
+                    _ => {}
                 }
-                _ => {}
             }
         }
-        let unused: Vec<&str> = self
-            .rules
-            .iter()
-            .zip(&used)
-            .filter(|(r, u)| !**u && !r.implied)
-            .map(|(r, _)| &r.name[..])
-            .collect();
+        (reached, found)
+    }
+
+    fn warn_of_unused(&mut self) {
+        let (used, _) = self.reached(self.ignored.iter().copied().chain([self.start]).collect());
+        let unused = self.rules.iter().zip(&used).filter(|(rule, used)| !**used && !rule.implied);
+        let unused: Vec<&str> = unused.map(|(rule, _)| &*rule.name).collect();
         if unused.is_empty() {
             return;
         }
@@ -219,15 +235,5 @@ impl Grammar {
         let more = if unused.len() > 5 { format!(" and {} more", unused.len() - 5) } else { String::new() };
         let message = format!("nothing uses `{shown}`{more}");
         self.warnings.push(Warning::new(WarningKind::UnusedRule, message));
-    }
-
-    /// Returns the defined name closest to `name`, if one is close.
-    fn closest_name(&self, name: &str) -> Option<&str> {
-        let defined = self.rules.iter().filter(|r| r.body.is_some() && self.names.contains_key(&r.name));
-        let (known, distance) = defined
-            .take(5_000)
-            .map(|rule| (&rule.name[..], distance(&rule.name, name)))
-            .min_by_key(|&(_, distance)| distance)?;
-        (distance <= 2 && distance < name.chars().count()).then_some(known)
     }
 }

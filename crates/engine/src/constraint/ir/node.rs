@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::ids::{ByteString, Edges, NodeId, Parts, Ranges, RuleId};
 use super::number::FreeNumber;
-use super::object::{Demand, Extra, Object, Property};
+use super::object::Object;
 
 /// One node of the representation.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -147,53 +147,37 @@ impl Node {
     /// Returns a copy of the node for another arena: with the node ids that `to` returns, and with
     /// rules numbered from `first_rule`.
     pub(in crate::constraint) fn moved(&self, to: impl Fn(NodeId) -> NodeId, first_rule: u32) -> Node {
-        let all = |ids: &[NodeId]| ids.iter().map(|&id| to(id)).collect::<Parts>();
-        match self {
-            Node::Concat(parts) => Node::Concat(all(parts)),
-            Node::Union(parts) => Node::Union(all(parts)),
-            Node::Repeat { node, min, max } => Node::Repeat { node: to(*node), min: *min, max: *max },
-            Node::Automaton { states, quotes } => {
-                let state = |s: &AutomatonState| AutomatonState {
-                    accept: s.accept,
-                    edges: s.edges.iter().map(|&(id, next)| (to(id), next)).collect(),
-                };
-                Node::Automaton { states: states.iter().map(state).collect(), quotes: *quotes }
-            }
-            Node::Rule(rule) => Node::Rule(RuleId(first_rule + rule.0)),
-            Node::JsonString { lang, min_chars, max_chars } => {
-                Node::JsonString { lang: lang.map(to), min_chars: *min_chars, max_chars: *max_chars }
-            }
-            Node::Text { lang, min_chars, max_chars } => {
-                Node::Text { lang: to(*lang), min_chars: *min_chars, max_chars: *max_chars }
-            }
-            Node::JsonArray { prefix, rest, min, max } => {
-                Node::JsonArray { prefix: all(prefix).into_vec(), rest: rest.map(to), min: *min, max: *max }
-            }
-            Node::JsonSet { item, min, max } => Node::JsonSet { item: to(*item), min: *min, max: *max },
-            Node::JsonUnique { array, enough } => {
-                let enough = enough.iter().map(|&(node, count)| (to(node), count)).collect();
-                Node::JsonUnique { array: to(*array), enough }
-            }
-            Node::JsonObject(object) => {
-                let property = |p: &Property| Property { value: to(p.value), ..p.clone() };
-                let other = |e: &Extra| Extra { keys: e.keys.map(&to), value: to(e.value) };
-                let demand = |d: &Demand| Demand { entry: other(&d.entry), ..*d };
-                Node::JsonObject(Box::new(Object {
-                    properties: object.properties.iter().map(property).collect(),
-                    extra: object.extra.iter().map(other).collect(),
-                    demand: object.demand.iter().map(demand).collect(),
-                    markup: object.markup.clone(),
-                    ..**object
-                }))
-            }
+        let mut copy = self.clone();
+        let part = |id: &mut NodeId| *id = to(*id);
+        match &mut copy {
             Node::Never
             | Node::Empty
             | Node::Bytes(_)
             | Node::Class(_)
             | Node::Literals(_)
             | Node::JsonNumber(_)
-            | Node::JsonAny => self.clone(),
+            | Node::JsonAny => {}
+            Node::Rule(rule) => rule.0 += first_rule,
+            Node::Concat(parts) | Node::Union(parts) => parts.iter_mut().for_each(part),
+            Node::Repeat { node, .. } => part(node),
+            Node::Automaton { states, .. } => {
+                states.iter_mut().flat_map(|s| &mut s.edges).for_each(|edge| part(&mut edge.0));
+            }
+            Node::Text { lang, .. } => part(lang),
+            Node::JsonString { lang, .. } => lang.iter_mut().for_each(part),
+            Node::JsonArray { prefix, rest, .. } => prefix.iter_mut().chain(rest).for_each(part),
+            Node::JsonSet { item, .. } => part(item),
+            Node::JsonUnique { array, enough } => {
+                part(array);
+                enough.iter_mut().for_each(|(node, _)| part(node));
+            }
+            Node::JsonObject(object) => {
+                object.properties.iter_mut().for_each(|property| part(&mut property.value));
+                let entries = object.extra.iter_mut().chain(object.demand.iter_mut().map(|d| &mut d.entry));
+                entries.flat_map(|entry| entry.keys.iter_mut().chain([&mut entry.value])).for_each(part);
+            }
         }
+        copy
     }
 }
 

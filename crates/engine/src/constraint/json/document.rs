@@ -260,6 +260,19 @@ impl Doc {
         self.members(id).iter().find(|m| m.0 == name).map(|m| m.1)
     }
 
+    /// Returns the member of that name; `null` counts as absent.
+    pub fn member(&self, id: Id, name: &str) -> Option<Id> {
+        self.get(id, self.lookup(name)?).filter(|&member| self.value(member) != Value::Null)
+    }
+
+    /// Returns a value as JSON text.
+    pub fn written(&self, id: Id) -> String {
+        let mut text = Vec::new();
+        self.write(id, &mut text);
+        // It is written from strings, so it is UTF-8 and nothing is lost here.
+        String::from_utf8_lossy(&text).into_owned()
+    }
+
     /// Returns the decoded text of a string value.
     pub fn string(&self, id: Id) -> Option<Symbol> {
         match self.value(id) {

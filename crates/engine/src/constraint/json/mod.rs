@@ -2,6 +2,5 @@
 
 pub(in crate::constraint) mod document;
 mod parser;
-mod string_scan;
 pub(in crate::constraint) mod symbol_set;
 pub(in crate::constraint) mod symbols;

@@ -12,7 +12,6 @@
 use smallvec::SmallVec;
 
 use super::document::{Doc, Id, MAX_DEPTH, MAX_VALUES, Symbol, TextFilter, Value};
-use super::string_scan;
 use crate::error::{Error, ErrorKind, Place, Result};
 
 /// A container that is not closed yet.
@@ -63,7 +62,7 @@ impl<'a> Parser<'a> {
                     if let Some(container) = open.last_mut() {
                         container.skipped_texts.extend(container.name);
                     }
-                    self.skip_string()?;
+                    self.string_parts()?;
                     self.next_member(&mut open)?
                 }
                 _ => Some(self.scalar()?),
@@ -232,20 +231,26 @@ impl<'a> Parser<'a> {
     }
 
     fn string(&mut self) -> Result<Symbol> {
+        let plain = self.string_parts()?;
+        if self.decoded.is_empty() {
+            return Ok(self.doc.intern(plain));
+        }
+        self.decoded.push_str(plain);
+        Ok(self.doc.intern(&self.decoded))
+    }
+
+    /// Reads a string: decodes it up to its last escape, and returns the part after that.
+    fn string_parts(&mut self) -> Result<&'a str> {
         self.at += 1;
         self.decoded.clear();
         loop {
             let start = self.at;
-            self.at += string_scan::plain_bytes(&self.text.as_bytes()[start..]);
+            self.at += plain_bytes(&self.text.as_bytes()[start..]);
             let plain = &self.text[start..self.at];
             match self.peek() {
                 Some(b'"') => {
                     self.at += 1;
-                    if self.decoded.is_empty() {
-                        return Ok(self.doc.intern(plain));
-                    }
-                    self.decoded.push_str(plain);
-                    return Ok(self.doc.intern(&self.decoded));
+                    return Ok(plain);
                 }
                 Some(b'\\') => {
                     self.decoded.push_str(plain);
@@ -253,35 +258,10 @@ impl<'a> Parser<'a> {
                     let escaped = self.escape()?;
                     self.decoded.push(escaped);
                 }
-                _ => return Err(self.no_string()),
+                Some(_) => return Err(self.error("control character in a string; write it as an escape")),
+                None => return Err(self.error("string without end")),
             }
         }
-    }
-
-    /// Skips a string that is left out.
-    fn skip_string(&mut self) -> Result<()> {
-        self.at += 1;
-        loop {
-            self.at += string_scan::plain_bytes(&self.text.as_bytes()[self.at..]);
-            match self.peek() {
-                Some(b'"') => {
-                    self.at += 1;
-                    return Ok(());
-                }
-                Some(b'\\') => {
-                    self.at += 1;
-                    self.escape()?;
-                }
-                _ => return Err(self.no_string()),
-            }
-        }
-    }
-
-    fn no_string(&self) -> Error {
-        self.error(match self.peek() {
-            Some(_) => "control character in a string; write it as an escape",
-            None => "string without end",
-        })
     }
 
     fn escape(&mut self) -> Result<char> {
@@ -367,5 +347,49 @@ impl<'a> Parser<'a> {
         let line = before.matches('\n').count() + 1;
         let column = before.chars().rev().take_while(|&c| c != '\n').count() + 1;
         Place::LineColumn(line, column)
+    }
+}
+
+/// Returns the number of bytes before the end of a string, an escape or a control character. It
+/// looks at eight bytes at a time, because descriptions are most of the text of a schema.
+fn plain_bytes(text: &[u8]) -> usize {
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    // Sets the highest bit of each byte that is zero; only the lowest of these bits is exact.
+    let zeros = |x: u64| x.wrapping_sub(ONES) & !x & (ONES << 7);
+    let mut at = 0;
+    for eight in text.as_chunks::<8>().0 {
+        let word = u64::from_le_bytes(*eight);
+        let controls = zeros(word & (ONES * 0xe0));
+        let found =
+            controls | zeros(word ^ (ONES * u64::from(b'"'))) | zeros(word ^ (ONES * u64::from(b'\\')));
+        if found != 0 {
+            return at + found.trailing_zeros() as usize / 8;
+        }
+        at += 8;
+    }
+    let plain = |b: &u8| *b != b'"' && *b != b'\\' && *b >= 0x20;
+    at + text[at..].iter().take_while(|b| plain(b)).count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ffwd_testkit::random::Random;
+
+    #[test]
+    fn as_byte_by_byte() {
+        let plain = |b: &u8| *b != b'"' && *b != b'\\' && *b >= 0x20;
+        let mut random = Random::new(3);
+        for byte in 0..=255u8 {
+            for _ in 0..20 {
+                let mut text: Vec<u8> =
+                    (0..random.below(30)).map(|_| 0x1e + random.below(226) as u8).collect();
+                if !text.is_empty() {
+                    let at = random.below(text.len());
+                    text[at] = byte;
+                }
+                assert_eq!(plain_bytes(&text), text.iter().take_while(|b| plain(b)).count(), "{text:?}");
+            }
+        }
     }
 }

@@ -17,7 +17,7 @@
 use regex_syntax::hir::{self, Class, ClassUnicode, ClassUnicodeRange, Hir, HirKind};
 
 use crate::char_lang::pattern_text::fault;
-use crate::constraint::ecma::{LOOKAROUND_SLOTS, Look};
+use crate::constraint::ecma::{LOOKAROUND_SLOTS, Look, Looks};
 use crate::error::{Error, ErrorKind, Result};
 
 /// Openings of look-around: the text, whether it looks ahead, and whether it is negated.
@@ -91,32 +91,26 @@ impl Renamed {
         at - shift
     }
 
-    /// Returns the HIR with its look-arounds in slots. Patterns without look-around and word
-    /// boundaries give `None`.
+    /// Returns the HIR with its look-arounds in slots.
     ///
     /// # Errors
     /// `TooComplex` for too many look-arounds, `Unsupported` for line anchors next to them.
-    pub fn resolve(&self, hir: &Hir, pattern: &str) -> Result<Option<(Hir, Vec<Look>)>> {
-        let looks = hir.properties().look_set();
-        let boundaries = looks.contains_word();
-        if self.is_empty() && !boundaries {
-            return Ok(None);
-        }
-        let mut resolver = Resolver { renamed: self, pattern, looks: Vec::new(), found: 0 };
+    pub fn resolve(&self, hir: &Hir, pattern: &str) -> Result<(Hir, Looks)> {
+        let mut resolver = Resolver { renamed: self, pattern, looks: Looks::default(), found: 0 };
         let resolved = resolver.part(hir)?;
         if resolver.found < self.openings.len() {
             let message = "a look-around is in a place where it has no effect, or in a comment";
             let at = self.openings[0].0;
             return Err(fault(ErrorKind::Unsupported, message, pattern, at, at + 3).hint("leave it out"));
         }
-        Ok(Some((resolved, resolver.looks)))
+        Ok((resolved, resolver.looks))
     }
 }
 
 struct Resolver<'a> {
     renamed: &'a Renamed,
     pattern: &'a str,
-    looks: Vec<Look>,
+    looks: Looks,
     /// Number of look-arounds of the pattern that were found.
     found: usize,
 }
@@ -134,7 +128,10 @@ impl Resolver<'_> {
                     Some(number) => {
                         self.found += 1;
                         let &(from, _, &(_, ahead, negated)) = &self.renamed.openings[number];
-                        self.look(Look { ahead, negated, body }, from)?
+                        {
+                            let look = self.looks.slot(Look { ahead, negated, body });
+                            look.ok_or_else(|| self.too_many(from))?
+                        }
                     }
                 }
             }
@@ -159,19 +156,9 @@ impl Resolver<'_> {
         parts.iter().map(|part| self.part(part)).collect()
     }
 
-    /// Returns the assertion that represents a look-around; equal ones share it.
-    fn look(&mut self, look: Look, at: usize) -> Result<Hir> {
-        let number = match self.looks.iter().position(|known| *known == look) {
-            Some(number) => number,
-            None => {
-                self.looks.push(look);
-                self.looks.len() - 1
-            }
-        };
-        LOOKAROUND_SLOTS.get(number).map(|&slot| Hir::look(slot)).ok_or_else(|| {
-            let message = format!("more than {} look-arounds", LOOKAROUND_SLOTS.len());
-            fault(ErrorKind::TooComplex, message, self.pattern, at, at + 1).hint("use fewer of them")
-        })
+    fn too_many(&self, at: usize) -> Error {
+        let message = format!("more than {} look-arounds", LOOKAROUND_SLOTS.len());
+        fault(ErrorKind::TooComplex, message, self.pattern, at, at + 1).hint("use fewer of them")
     }
 
     fn anchor(&mut self, look: hir::Look) -> Result<Hir> {
@@ -184,13 +171,7 @@ impl Resolver<'_> {
             _ => return Err(self.unsupported()),
         };
         let word = word(ascii).ok_or_else(|| self.unsupported())?;
-        let mut sides = Vec::new();
-        for (ahead, negated) in [(false, false), (false, true), (true, false), (true, true)] {
-            sides.push(self.look(Look { ahead, negated, body: word.clone() }, 0)?);
-        }
-        let pairs = if inside { [(0, 2), (1, 3)] } else { [(0, 3), (1, 2)] };
-        let ways = pairs.map(|(a, b)| Hir::concat(vec![sides[a].clone(), sides[b].clone()]));
-        Ok(Hir::alternation(ways.into()))
+        self.looks.word_boundary(&word, inside).ok_or_else(|| self.too_many(0))
     }
 
     fn unsupported(&self) -> Error {

@@ -1,7 +1,9 @@
 //! Conversion of `regex_syntax`'s HIR to the common representation.
 //!
 //! Both regular expression dialects and the element patterns meet in HIR, which is already
-//! simplified. This module turns it into nodes, bottom-up with an explicit stack.
+//! simplified. This module turns it into nodes. Anchors at the two ends of an alternative say where
+//! any text may precede or follow a match. All other conditions, such as those of `(^|,)x`, are for
+//! [`lookaround`](crate::constraint::ecma).
 //!
 //! # Cost
 //!
@@ -10,17 +12,16 @@
 //! # Alternatives considered
 //!
 //! Building a Thompson automaton here was rejected: the machine has its own, which also has
-//! counters and values.
+//! counters and values. Four languages for each part, one for each condition under which it matches,
+//! were rejected: they make the combinators long, and inner anchors are rare.
 
-use regex_syntax::hir::{self, Class, Hir, HirKind, Look, Visitor};
-use smallvec::SmallVec;
+use regex_syntax::hir::{Class, Hir, HirKind, Look};
 
-use crate::char_lang::char_class;
+use crate::char_lang::char_class::{self, ANY_CHAR};
 use crate::char_lang::pattern_text::fault;
-use crate::constraint::ir::{Ir, Node, NodeId};
-use crate::constraint::regular::anchors::AnchoredLanguages;
+use crate::constraint::ir::{ByteString, Ir, Node, NodeId, Parts, Ranges};
 use crate::constraint::regular::utf8_class;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{ErrorKind, Result};
 
 /// Maximum number of byte states of one pattern, with counted repetitions expanded.
 pub(crate) const MAX_STATES: u64 = 200_000;
@@ -59,78 +60,112 @@ pub(crate) fn states(ir: &Ir, base: usize, root: NodeId) -> u64 {
     (root.0 as usize).checked_sub(base).map_or(1, |at| sizes[at])
 }
 
-/// Returns the languages of `hir` by anchor condition.
-pub(crate) fn anchored_languages(hir: &Hir, ir: &mut Ir) -> Result<AnchoredLanguages> {
-    hir::visit(hir, HirLowering { ir, done: Vec::new() })
+/// Returns the texts that contain a match of `hir`. The flags of `around` say whether any text may
+/// precede and whether any text may follow the match. Returns `None` if there are conditions other
+/// than anchors at the ends of alternatives. The recursion follows the nesting, which the parsers
+/// limit.
+pub(crate) fn language(hir: &Hir, around: (bool, bool), ir: &mut Ir) -> Option<NodeId> {
+    if hir.properties().look_set().is_empty() {
+        return Some(surrounded(std::slice::from_ref(hir), around, ir));
+    }
+    let mut items = match hir.kind() {
+        HirKind::Alternation(parts) => {
+            let parts: Option<Vec<NodeId>> = parts.iter().map(|part| language(part, around, ir)).collect();
+            return parts.map(|parts| any_of(parts, ir));
+        }
+        HirKind::Capture(capture) => return language(&capture.sub, around, ir),
+        HirKind::Concat(items) => items,
+        _ => std::slice::from_ref(hir),
+    };
+    let (mut before, mut after) = around;
+    while let [first, rest @ ..] = items
+        && *first.kind() == HirKind::Look(Look::Start)
+    {
+        (before, items) = (false, rest);
+    }
+    while let [rest @ .., last] = items
+        && *last.kind() == HirKind::Look(Look::End)
+    {
+        (after, items) = (false, rest);
+    }
+    match items {
+        [one] if !std::ptr::eq(one, hir) => language(one, (before, after), ir),
+        _ if items.iter().any(|item| !item.properties().look_set().is_empty()) => None,
+        _ => Some(surrounded(items, (before, after), ir)),
+    }
 }
 
-struct HirLowering<'a> {
-    ir: &'a mut Ir,
-    /// Languages of the sub-expressions that are finished but not yet used.
-    done: Vec<AnchoredLanguages>,
+/// Returns the texts of a sequence without conditions, between any texts where `around` says.
+fn surrounded(items: &[Hir], (before, after): (bool, bool), ir: &mut Ir) -> NodeId {
+    let may_be_empty = items.iter().all(|item| item.properties().minimum_len() == Some(0));
+    let whole = (!may_be_empty || !before && !after).then(|| sequence(items, ir));
+    if whole.is_some_and(|whole| *ir.node(whole) == Node::Never) || !before && !after {
+        return whole.unwrap_or_else(|| ir.push(Node::Never));
+    }
+    let any = utf8_class::class(&[ANY_CHAR], ir);
+    let any = ir.repeat(any, 0, None);
+    let Some(whole) = whole else { return any };
+    let parts = [before.then_some(any), Some(whole), after.then_some(any)];
+    ir.concat(parts.into_iter().flatten().collect::<Parts>())
 }
 
-impl HirLowering<'_> {
-    fn class(&mut self, class: &Class) -> AnchoredLanguages {
-        let node = match class {
-            Class::Unicode(class) if class.ranges().is_empty() => return AnchoredLanguages::NEVER,
-            Class::Bytes(class) if class.ranges().is_empty() => return AnchoredLanguages::NEVER,
-            Class::Unicode(class) => {
-                let ranges: SmallVec<[(char, char); 8]> = char_class::ranges(class).collect();
-                utf8_class::class(&ranges, self.ir)
+/// Returns the texts that match `hir`, which has no conditions.
+pub(crate) fn node(hir: &Hir, ir: &mut Ir) -> NodeId {
+    match hir.kind() {
+        HirKind::Empty => ir.push(Node::Empty),
+        HirKind::Literal(literal) => ir.bytes(&literal.0),
+        HirKind::Class(Class::Unicode(class)) => {
+            utf8_class::class(&char_class::ranges(class).collect::<Vec<_>>(), ir)
+        }
+        HirKind::Class(Class::Bytes(class)) => {
+            let ranges: Ranges = class.ranges().iter().map(|r| (r.start(), r.end())).collect();
+            ir.push(if ranges.is_empty() { Node::Never } else { Node::Class(ranges) })
+        }
+        HirKind::Look(_) => ir.push(Node::Never),
+        HirKind::Capture(capture) => node(&capture.sub, ir),
+        HirKind::Repetition(repetition) => {
+            let part = node(&repetition.sub, ir);
+            match (ir.node(part), repetition.min) {
+                (Node::Never, 0) => ir.push(Node::Empty),
+                (Node::Never, _) => part,
+                _ => ir.repeat(part, repetition.min, repetition.max),
             }
-            Class::Bytes(class) => {
-                let ranges = class.ranges().iter().map(|r| (r.start(), r.end())).collect();
-                self.ir.push(Node::Class(ranges))
-            }
-        };
-        AnchoredLanguages::plain(node, false)
-    }
-
-    /// Removes and returns the last `count` finished languages, in order.
-    fn take(&mut self, count: usize) -> Vec<AnchoredLanguages> {
-        self.done.split_off(self.done.len().saturating_sub(count))
+        }
+        HirKind::Concat(items) => sequence(items, ir),
+        HirKind::Alternation(parts) => {
+            let parts = parts.iter().map(|part| node(part, ir)).collect();
+            any_of(parts, ir)
+        }
     }
 }
 
-impl Visitor for HirLowering<'_> {
-    type Output = AnchoredLanguages;
-    type Err = Error;
-
-    fn finish(mut self) -> Result<AnchoredLanguages> {
-        Ok(self.done.pop().unwrap_or(AnchoredLanguages::NEVER))
+fn sequence(items: &[Hir], ir: &mut Ir) -> NodeId {
+    let parts: Parts = items.iter().map(|item| node(item, ir)).collect();
+    match parts.iter().find(|&&part| *ir.node(part) == Node::Never) {
+        Some(&never) => never,
+        None => ir.concat(parts),
     }
+}
 
-    fn visit_post(&mut self, hir: &Hir) -> Result<()> {
-        let split = match hir.kind() {
-            HirKind::Empty => AnchoredLanguages::plain(self.ir.push(Node::Empty), true),
-            HirKind::Literal(literal) => {
-                AnchoredLanguages::plain(self.ir.bytes(&literal.0), literal.0.is_empty())
-            }
-            HirKind::Class(class) => self.class(class),
-            HirKind::Look(Look::Start) => AnchoredLanguages::start(self.ir),
-            HirKind::Look(Look::End) => AnchoredLanguages::end(self.ir),
-            HirKind::Look(_) => {
-                return Err(Error::new(
-                    ErrorKind::Unsupported,
-                    "word boundaries and line anchors are not supported",
-                ));
-            }
-            HirKind::Capture(_) => return Ok(()),
-            HirKind::Repetition(repetition) => {
-                let sub = self.done.pop().unwrap_or(AnchoredLanguages::NEVER);
-                sub.repeat(repetition.min, repetition.max, self.ir)
-            }
-            HirKind::Concat(parts) => {
-                let parts = self.take(parts.len());
-                AnchoredLanguages::concat(&parts, self.ir)
-            }
-            HirKind::Alternation(parts) => {
-                let parts = self.take(parts.len());
-                AnchoredLanguages::alternation(&parts, self.ir)
-            }
-        };
-        self.done.push(split);
-        Ok(())
+/// Returns a union with its literals gathered in one trie.
+fn any_of(parts: Vec<NodeId>, ir: &mut Ir) -> NodeId {
+    let mut texts: Vec<ByteString> = Vec::new();
+    let mut rest = Parts::new();
+    for id in parts {
+        match ir.node(id) {
+            Node::Never => {}
+            Node::Bytes(bytes) => texts.push(bytes.clone()),
+            Node::Literals(all) => texts.extend(all.iter().cloned()),
+            _ if rest.contains(&id) => {}
+            _ => rest.push(id),
+        }
     }
+    texts.sort_unstable();
+    texts.dedup();
+    match texts.len() {
+        0 => {}
+        1 => rest.push(ir.bytes(&texts[0])),
+        _ => rest.push(ir.literals(texts)),
+    }
+    ir.union(rest)
 }

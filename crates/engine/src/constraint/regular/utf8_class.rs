@@ -41,21 +41,9 @@ fn lowered(class: &ClassUnicode, ir: &mut Ir) -> NodeId {
         .collect();
     match class.ranges().last() {
         Some(last) if last.end().is_ascii() => return ir.push(Node::Class(ascii)),
-        // Most negated classes, and the dot.
-        Some(last) if last.start() <= '\u{80}' && last.end() == char::MAX => {
-            const WIDE: [(char, char); 1] = [('\u{80}', char::MAX)];
-            let wide = match ir.classes.get(&WIDE[..]) {
-                Some(&wide) => wide,
-                None => {
-                    let sequences = all_wide(ir);
-                    let wide = ir.union(sequences);
-                    ir.classes.insert(WIDE.into(), wide);
-                    wide
-                }
-            };
-            if ascii.is_empty() {
-                return wide;
-            }
+        // Most negated classes, and the dot: they share all characters beyond ASCII.
+        Some(last) if last.start() <= '\u{80}' && last.end() == char::MAX && !ascii.is_empty() => {
+            let wide = self::class(&[('\u{80}', char::MAX)], ir);
             let ascii = ir.push(Node::Class(ascii));
             return ir.union([ascii, wide].as_slice());
         }
@@ -68,23 +56,6 @@ fn lowered(class: &ClassUnicode, ir: &mut Ir) -> NodeId {
     }
     let mut memo = FxHashMap::default();
     level(&sequences, 0, &mut memo, ir)
-}
-
-/// Returns all characters beyond ASCII (Unicode 16.0, table 3-7).
-fn all_wide(ir: &mut Ir) -> Parts {
-    let mut byte = |lo, hi| ir.push(Node::Class(smallvec![(lo, hi)]));
-    let next = byte(0x80, 0xbf);
-    let sequences: [&[NodeId]; 8] = [
-        &[byte(0xc2, 0xdf), next],
-        &[byte(0xe0, 0xe0), byte(0xa0, 0xbf), next],
-        &[byte(0xe1, 0xec), next, next],
-        &[byte(0xed, 0xed), byte(0x80, 0x9f), next],
-        &[byte(0xee, 0xef), next, next],
-        &[byte(0xf0, 0xf0), byte(0x90, 0xbf), next, next],
-        &[byte(0xf1, 0xf3), next, next, next],
-        &[byte(0xf4, 0xf4), byte(0x80, 0x8f), next, next],
-    ];
-    sequences.iter().map(|&bytes| ir.push(Node::Concat(bytes.into()))).collect()
 }
 
 /// Byte ranges that lead to the same rest (`None`: the character ends).

@@ -58,12 +58,7 @@ impl<'a> LeafParser<'a> {
     pub fn schema(&mut self, doc: &Doc, at: Id, spelling: ValueEncoding) -> Result<NodeId> {
         let text = match doc.string(at) {
             Some(inner) => doc.name(inner).to_owned(),
-            None => {
-                let mut text = Vec::new();
-                doc.write(at, &mut text);
-                // The text was written from a string, so it is UTF-8 and nothing is lost here.
-                String::from_utf8_lossy(&text).into_owned()
-            }
+            None => doc.written(at),
         };
         let key = (text, spelling);
         let place = doc.pointer(at);
@@ -76,7 +71,7 @@ impl<'a> LeafParser<'a> {
             policy.key_order = KeyOrder::Any;
         }
         let mut ir =
-            json_schema::parse_from(&key.0, &policy, self.source).map_err(|e| relocate_error(&e, &place))?;
+            json_schema::parse_from(&key.0, &policy, self.source).map_err(|e| relocate_error(e, &place))?;
         if spelling.any_order {
             ir.free_order();
         }
@@ -85,7 +80,7 @@ impl<'a> LeafParser<'a> {
                 Entry::Occupied(known) => known.into_mut(),
                 Entry::Vacant(new) => new.insert(Prepared::new(style)?),
             };
-            parameters::write(&mut ir, prepared, &policy).map_err(|e| relocate_error(&e, &place))?;
+            parameters::write(&mut ir, prepared, &policy).map_err(|e| relocate_error(e, &place))?;
         }
         ir.warnings = ir.warnings.into_iter().map(|warning| warning.below(&place)).collect();
         let node = self.ir.append(&ir);
@@ -109,23 +104,13 @@ impl<'a> LeafParser<'a> {
 }
 
 /// Moves an error of a schema to the document that contains the schema at `place`.
-fn relocate_error(error: &Error, place: &str) -> Error {
-    let mut new = Error::new(error.kind(), error.message());
+fn relocate_error(mut error: Error, place: &str) -> Error {
     let mut placed = false;
-    for old in error.places() {
-        new = new.at(match old {
-            Place::Pointer(inner) => {
-                placed = true;
-                Place::Pointer(format!("{place}{inner}"))
-            }
-            other => other.clone(),
-        });
+    for old in error.places_mut() {
+        if let Place::Pointer(inner) = old {
+            inner.insert_str(0, place);
+            placed = true;
+        }
     }
-    if !placed {
-        new = new.at(Place::Pointer(place.to_owned()));
-    }
-    match error.hint_text() {
-        Some(hint) => new.hint(hint),
-        None => new,
-    }
+    if placed { error } else { error.at(Place::Pointer(place.to_owned())) }
 }

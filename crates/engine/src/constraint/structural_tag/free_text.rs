@@ -33,6 +33,7 @@ use super::ast::Phrase;
 use super::graph::{Follow, StateIx, TagGraph};
 use super::strict_object::{error, shown};
 use super::trie::{TrieStates, TriggerTrie};
+use crate::char_lang::char_class::{self, unicode};
 use crate::constraint::json::document::Id;
 use crate::constraint::regular::utf8_class;
 use crate::error::{ErrorKind, Result};
@@ -433,26 +434,9 @@ impl Builder<'_, '_> {
     }
 }
 
-/// Returns all characters except the given ones, which are sorted.
+/// Returns all characters except the given ones.
 fn others(chars: &[char]) -> Vec<(char, char)> {
-    let mut ranges = Vec::new();
-    let mut add = |lo: u32, hi: u32| {
-        // Surrogates are not characters.
-        let lo = char::from_u32(lo).unwrap_or('\u{e000}');
-        let hi = char::from_u32(hi).unwrap_or('\u{d7ff}');
-        if lo <= hi {
-            ranges.push((lo, hi));
-        }
-    };
-    let mut next = 0;
-    for &c in chars {
-        if c as u32 > next {
-            add(next, c as u32 - 1);
-        }
-        next = c as u32 + 1;
-    }
-    if next <= char::MAX as u32 {
-        add(next, char::MAX as u32);
-    }
-    ranges
+    let mut class = unicode(&chars.iter().map(|&c| (c, c)).collect::<Vec<_>>());
+    class.negate();
+    char_class::ranges(&class).collect()
 }

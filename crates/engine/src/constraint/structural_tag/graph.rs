@@ -58,7 +58,7 @@ impl<'a> TagGraph<'a> {
         TagGraph {
             doc,
             ir,
-            states: vec![AutomatonState { accept: true, ..AutomatonState::default() }],
+            states: vec![accepting()],
             nested: 0,
             edges: 0,
             chars: FxHashMap::default(),
@@ -117,22 +117,13 @@ impl<'a> TagGraph<'a> {
     }
 
     /// Returns the node of an automaton of its own, whose start `build` returns.
-    pub fn nested(&mut self, build: impl FnOnce(&mut TagGraph<'_>) -> Result<StateIx>) -> Result<NodeId> {
-        let mut inner = TagGraph {
-            doc: self.doc,
-            ir: &mut *self.ir,
-            states: vec![AutomatonState { accept: true, ..AutomatonState::default() }],
-            nested: self.nested + self.states.len(),
-            edges: self.edges,
-            chars: std::mem::take(&mut self.chars),
-            empty: self.empty,
-            watched: self.watched,
-        };
-        let start = build(&mut inner)?;
-        self.nested += inner.states.len();
-        (self.edges, self.watched) = (inner.edges, inner.watched);
-        self.chars = std::mem::take(&mut inner.chars);
-        Ok(inner.finish(start))
+    pub fn nested(&mut self, build: impl FnOnce(&mut Self) -> Result<StateIx>) -> Result<NodeId> {
+        let outer = std::mem::replace(&mut self.states, vec![accepting()]);
+        self.nested += outer.len();
+        let start = build(self)?;
+        let inner = std::mem::replace(&mut self.states, outer);
+        self.nested = self.nested - self.states.len() + inner.len();
+        Ok(automaton(inner, start, self.ir))
     }
 
     /// Returns the node of one character.
@@ -141,21 +132,28 @@ impl<'a> TagGraph<'a> {
         *self.chars.entry(c).or_insert_with(|| ir.bytes(c.encode_utf8(&mut [0; 4])))
     }
 
-    /// Returns the node of the automaton. The start becomes the first state. The order of the
-    /// others is reversed: the machine lowers the last state first, and targets should be lowered
-    /// before their sources.
-    pub fn finish(mut self, start: StateIx) -> NodeId {
-        let last = self.states.len() as StateIx - 1;
-        self.states.swap(start as usize, last as usize);
-        let moved = |s: StateIx| match s {
-            s if s == start => 0,
-            s if s == last => last - start,
-            s => last - s,
-        };
-        self.states.reverse();
-        for state in &mut self.states {
-            state.edges.iter_mut().for_each(|(_, to)| *to = moved(*to));
-        }
-        self.ir.push(Node::automaton(self.states))
+    /// Returns the node of the automaton, which begins in `start`.
+    pub fn finish(self, start: StateIx) -> NodeId {
+        automaton(self.states, start, self.ir)
     }
+}
+
+fn accepting() -> AutomatonState {
+    AutomatonState { accept: true, ..AutomatonState::default() }
+}
+
+/// Returns the node of an automaton. The start becomes the first state. The order of the others is
+/// reversed: the machine lowers the last state first, and targets should be lowered before their
+/// sources.
+fn automaton(mut states: Vec<AutomatonState>, start: StateIx, ir: &mut Ir) -> NodeId {
+    let last = states.len() as StateIx - 1;
+    states.swap(start as usize, last as usize);
+    let moved = |s: StateIx| match s {
+        s if s == start => 0,
+        s if s == last => last - start,
+        s => last - s,
+    };
+    states.reverse();
+    states.iter_mut().flat_map(|state| &mut state.edges).for_each(|edge| edge.1 = moved(edge.1));
+    ir.push(Node::automaton(states))
 }

@@ -17,11 +17,10 @@ use std::rc::Rc;
 use rustc_hash::FxHashSet;
 
 use super::ast::{CharBounds, Format, FormatKind, Tag, TagCount, Triggered};
-use super::bounded_text;
 use super::free_text::FreeText;
 use super::graph::{Follow, StateIx, TagGraph};
 use super::trie::TriggerTrie;
-use crate::constraint::ir::{Ir, NodeId};
+use crate::constraint::ir::{Ir, Node, NodeId};
 use crate::constraint::json::document::{Doc, Id};
 use crate::error::Result;
 use crate::warning::{Warning, WarningKind};
@@ -72,7 +71,7 @@ pub(super) fn build(doc: &Doc, ir: &mut Ir, format: &Format) -> Result<NodeId> {
         let follow = formats.follow(next.first);
         match chars {
             CharBounds::FREE => text.build(&mut formats.graph, follow)?,
-            chars => bounded_text::build(text, chars, &mut formats.graph, follow)?,
+            chars => bounded_text(text, chars, &mut formats.graph, follow)?,
         }
     }
     Ok(formats.graph.finish(start))
@@ -82,14 +81,6 @@ impl FormatLowering<'_> {
     fn first(&mut self, first: First) -> FirstIx {
         self.firsts.push(first);
         self.firsts.len() as FirstIx - 1
-    }
-
-    /// Returns a continuation with the choice between two others.
-    fn either(&mut self, a: Next, b: Next, at: Id) -> Result<Next> {
-        let state = self.graph.state(at)?;
-        self.graph.add_empty_edge(state, a.state);
-        self.graph.add_empty_edge(state, b.state);
-        Ok(Next { state, first: self.first(First::Either(a.first, b.first)) })
     }
 
     /// Builds `format` in front of `next`.
@@ -138,6 +129,7 @@ impl FormatLowering<'_> {
         Ok(Next { state, first: self.first(First::Text(text.clone(), next.state)) })
     }
 
+    /// Returns the choice between some continuations.
     fn union(&mut self, parts: &[Next], at: Id) -> Result<Next> {
         let [one, rest @ ..] = parts else { return Err(self.graph.too_large(at)) };
         if rest.is_empty() {
@@ -164,7 +156,7 @@ impl FormatLowering<'_> {
                         // A repetition of nothing is nothing.
                         return Ok(next);
                     }
-                    here = self.either(body, next, at)?;
+                    here = self.union(&[body, next], at)?;
                 }
             }
             None => {
@@ -284,7 +276,7 @@ impl FormatLowering<'_> {
             self.graph.add_empty_edge(behind.state, next.state);
             self.firsts[behind.first as usize] = First::Either(again.first, next.first);
         }
-        if many.at_least_one { Ok(tags) } else { self.either(tags, next, at) }
+        if many.at_least_one { Ok(tags) } else { self.union(&[tags, next], at) }
     }
 
     /// Returns all possible beginnings of `first`.
@@ -305,4 +297,66 @@ impl FormatLowering<'_> {
         }
         follow
     }
+}
+
+/// Builds the transitions of a free text without tags that has bounds on its number of characters. It
+/// is counted together with the text that ends it, which has a fixed length. A node for the free text
+/// alone could end after each of its characters.
+fn bounded_text(text: FreeText, bounds: CharBounds, graph: &mut TagGraph<'_>, follow: Follow) -> Result<()> {
+    text.check_follow(graph, &follow)?;
+    if follow.end {
+        let lang = bounded_language(&text, graph, &follow, None)?;
+        let end = graph.end();
+        add_bounded(&text, graph, lang, bounds.with(0), end);
+    }
+    let mut known: Vec<(Rc<str>, NodeId)> = Vec::new();
+    for (opener, state) in &follow.texts {
+        let lang = match known.iter().find(|known| known.0 == *opener) {
+            Some(known) => known.1,
+            None => {
+                let lang = bounded_language(&text, graph, &follow, Some(opener))?;
+                known.push((opener.clone(), lang));
+                lang
+            }
+        };
+        add_bounded(&text, graph, lang, bounds.with(opener.chars().count()), *state);
+    }
+    Ok(())
+}
+
+fn add_bounded(
+    text: &FreeText,
+    graph: &mut TagGraph<'_>,
+    lang: NodeId,
+    (min_chars, max_chars): (u32, Option<u32>),
+    to: StateIx,
+) {
+    let node = graph.ir.push(Node::Text { lang, min_chars, max_chars });
+    graph.edge(text.entry, node, to);
+}
+
+/// Returns the free texts that one of the possible texts ends, with this text; `None`: those that
+/// the end of the output ends.
+fn bounded_language(
+    text: &FreeText,
+    graph: &mut TagGraph<'_>,
+    follow: &Follow,
+    opener: Option<&Rc<str>>,
+) -> Result<NodeId> {
+    graph.nested(|graph| {
+        let entry = graph.state(text.at)?;
+        let elsewhere = graph.state(text.at)?;
+        let to = |other: &Rc<str>| if Some(other) == opener { graph.end() } else { elsewhere };
+        let texts = follow.texts.iter().map(|(other, _)| (other.clone(), to(other))).collect();
+        let own = FreeText {
+            at: text.at,
+            entry,
+            begins: Rc::new([]),
+            triggers: Rc::new([]),
+            excludes: text.excludes.clone(),
+            may_end: true,
+        };
+        own.build(graph, Follow { texts, end: opener.is_none(), open: None })?;
+        Ok(entry)
+    })
 }

@@ -73,7 +73,6 @@
 //! is not exact where one token contains the end of a trigger and the beginning of what follows.
 
 mod ast;
-mod bounded_text;
 mod embedded;
 mod free_text;
 mod graph;
@@ -96,7 +95,13 @@ use crate::warning::{Warning, WarningKind};
 /// The pointer and the node of each schema of a document.
 type SchemaNodes = Vec<(String, NodeId)>;
 
-/// Parses a structural tag. Returns the pointer and the node of each of its schemas, too.
+/// Returns the tags of parameters in the style of this name; `None` for JSON.
+pub(super) fn tags(style: &str) -> Option<parameters::Tags> {
+    parameters::Style::NAMED.iter().find(|named| named.0 == style).map(|(_, style)| style.tags())
+}
+
+/// Parses a structural tag. Strings with `x-verbatim` in its schemas copy from `source`. Returns the
+/// policy, too, which the document may narrow, and the pointer and the node of each of its schemas.
 ///
 /// # Errors
 /// Returns `InvalidJson` with line and column for text that is not JSON. The other errors have the
@@ -107,22 +112,7 @@ type SchemaNodes = Vec<(String, NodeId)>;
 ///   format that does not begin with fixed text
 /// - `InvalidPattern` for an invalid regular expression
 /// - `TooComplex` beyond a limit
-pub(super) fn parse(text: &str, policy: &Policy) -> Result<(Ir, SchemaNodes)> {
-    read(text, policy, None).map(|(ir, _, schemas)| (ir, schemas))
-}
-
-/// Returns the tags of parameters in the style of this name; `None` for JSON.
-pub(super) fn tags(style: &str) -> Option<parameters::Tags> {
-    parameters::Style::NAMED.iter().find(|named| named.0 == style).map(|(_, style)| style.tags())
-}
-
-/// Parses a structural tag with a source text for `x-verbatim` in its schemas. Returns the policy,
-/// too, which the document may narrow.
-pub(super) fn parse_from(text: &str, policy: &Policy, source: Quoting<'_>) -> Result<(Ir, Policy)> {
-    read(text, policy, source).map(|(ir, policy, _)| (ir, policy))
-}
-
-fn read(text: &str, policy: &Policy, source: Quoting<'_>) -> Result<(Ir, Policy, SchemaNodes)> {
+pub(super) fn parse(text: &str, policy: &Policy, source: Quoting<'_>) -> Result<(Ir, Policy, SchemaNodes)> {
     let doc = Doc::parse(text)?;
     let policy = narrowed(&doc, policy);
     let mut leaves = embedded::LeafParser::new(&policy, source);

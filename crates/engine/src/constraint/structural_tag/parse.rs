@@ -8,7 +8,7 @@
 
 use std::rc::Rc;
 
-use super::ast::{CharBounds, Format, FormatKind, Phrase, Tag, TagCount, Triggered};
+use super::ast::{CharBounds, Format, FormatKind, Tag, TagCount, Triggered};
 use super::embedded::{LeafParser, ValueEncoding};
 use super::parameters::Style;
 use super::strict_object::{Object, error, invalid, phrase, shown, suggestion, tag_text};
@@ -49,10 +49,6 @@ const ANY_TEXT: [&str; 6] =
 /// The reason why tokens cannot be counted, and what to do about it.
 const COUNTED_TOKENS: [&str; 2] =
     ["a constraint is over text, whose tokens it does not count", "bound the text with `max_chars`"];
-
-/// Types that other programs support and this crate does not, each with a hint.
-const FOREIGN: [(&str, &str); 1] =
-    [("exclude_token", "constraints are over text; write the text of the tokens, or use `any_tokens`")];
 
 /// Parses a document.
 pub(super) struct Reader<'a, 'p> {
@@ -145,8 +141,7 @@ impl Reader<'_, '_> {
             "plus" => self.repeat(&object(&["content"])?, (1, None), depth)?,
             "repeat" => {
                 let object = object(&["content", "min", "max"])?;
-                let bounds = self.bounds(&object)?;
-                self.repeat(&object, bounds, depth)?
+                self.repeat(&object, object.bounds(["min", "max"])?, depth)?
             }
             "tag" => FormatKind::Tag(Box::new(self.tag(at, depth)?)),
             "triggered_tags" | "token_triggered_tags" => return self.triggered_tags(at, &name.text, depth),
@@ -160,39 +155,26 @@ impl Reader<'_, '_> {
             "dispatch" | "token_dispatch" => {
                 return self.dispatch(&object(&["rules", "loop", "excludes", "exclude_tokens"])?, depth);
             }
-            _ => return Err(self.unknown_type(&name)),
+            "exclude_token" => {
+                let message = "formats of the type `exclude_token` are not supported";
+                let hint = "constraints are over text; write the text of the tokens, or use `any_tokens`";
+                return Err(error(doc, ErrorKind::Unsupported, name.at, message).hint(hint));
+            }
+            other => {
+                let message = format!("no type of format is called `{}`", shown(other));
+                return Err(
+                    error(doc, ErrorKind::Unsupported, name.at, message).hint(suggestion(other, &TYPES))
+                );
+            }
         };
         Ok(Format { at, kind })
-    }
-
-    fn unknown_type(&self, name: &Phrase) -> crate::error::Error {
-        let foreign = FOREIGN.iter().find(|f| f.0 == &*name.text);
-        let (message, hint) = match foreign {
-            Some((foreign, hint)) => {
-                (format!("formats of the type `{foreign}` are not supported"), (*hint).to_owned())
-            }
-            None => (
-                format!("no type of format is called `{}`", shown(&name.text)),
-                suggestion(&name.text, &TYPES),
-            ),
-        };
-        error(self.doc, ErrorKind::Unsupported, name.at, message).hint(hint)
     }
 
     fn any_text(&self, object: &Object<'_>) -> Result<FormatKind> {
         let [why, hint] = COUNTED_TOKENS;
         ["min_tokens", "max_tokens"].iter().try_for_each(|name| object.refuse(name, why, hint))?;
-        let chars = CharBounds {
-            min: object.optional_count("min_chars")?.unwrap_or(0),
-            max: object.optional_count("max_chars")?,
-        };
-        if let (Some(max), Some(at)) = (chars.max, object.optional("max_chars"))
-            && max < chars.min
-        {
-            let message = format!("`max_chars` is {max}, less than `min_chars`, which is {}", chars.min);
-            return Err(invalid(self.doc, at, message));
-        }
-        Ok(FormatKind::AnyText { excludes: object.excludes()?, chars })
+        let (min, max) = object.bounds(["min_chars", "max_chars"])?;
+        Ok(FormatKind::AnyText { excludes: object.excludes()?, chars: CharBounds { min, max } })
     }
 
     fn formats(&mut self, list: &[Id], depth: usize) -> Result<Vec<Format>> {
@@ -207,7 +189,7 @@ impl Reader<'_, '_> {
             "its strings are bound by the schema",
             "leave it out, and give the strings a `pattern` that has no such text",
         )?;
-        object.optional_count("max_whitespace_cnt")?;
+        object.optional("max_whitespace_cnt").map(|id| object.count(id, "max_whitespace_cnt")).transpose()?;
         let style = object.optional("style").map(|style| self.style(style)).transpose()?.flatten();
         let any_order = object.flag("any_order", false)?;
         let schema = object.required("json_schema")?;
@@ -229,31 +211,13 @@ impl Reader<'_, '_> {
         Err(error(self.doc, ErrorKind::Unsupported, at, message).hint(suggestion(&name.text, &known)))
     }
 
-    fn bounds(&self, object: &Object<'_>) -> Result<(u32, Option<u32>)> {
-        let min = match object.optional("min") {
-            Some(id) => object.count(id, "min")?,
-            None => 0,
-        };
-        let Some(at) = object.optional("max") else { return Ok((min, None)) };
-        // -1 means no limit, too.
-        if let Value::Number(text) = self.doc.value(at)
-            && self.doc.name(text) == "-1"
-        {
-            return Ok((min, None));
-        }
-        let max = object.count(at, "max")?;
-        if max < min {
-            return Err(invalid(self.doc, at, format!("`max` is {max}, less than `min`, which is {min}")));
-        }
-        Ok((min, Some(max)))
-    }
-
     fn repeat(
         &mut self,
         object: &Object<'_>,
-        (min, max): (u32, Option<u32>),
+        counts: (u32, Option<u32>),
         depth: usize,
     ) -> Result<FormatKind> {
+        let (min, max) = counts;
         let content = Box::new(self.format(object.required("content")?, depth + 1)?);
         Ok(FormatKind::Repeat { content, min, max })
     }

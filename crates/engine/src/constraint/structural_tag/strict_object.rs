@@ -10,7 +10,7 @@ use std::rc::Rc;
 
 use super::ast::Phrase;
 use crate::constraint::json::document::{Doc, Id, Value};
-use crate::edit_distance::distance;
+use crate::edit_distance::closest;
 use crate::error::{Error, ErrorKind, Result};
 
 /// Returns an error at a value of the document.
@@ -54,8 +54,7 @@ impl<'a> Object<'a> {
 
     /// Returns a member if it is present; `null` counts as absent.
     pub fn optional(&self, name: &str) -> Option<Id> {
-        let id = self.doc.get(self.at, self.doc.lookup(name)?)?;
-        (self.doc.value(id) != Value::Null).then_some(id)
+        self.doc.member(self.at, name)
     }
 
     /// Returns a required member.
@@ -78,9 +77,20 @@ impl<'a> Object<'a> {
         }
     }
 
-    /// Returns a count, if it is present.
-    pub fn optional_count(&self, name: &str) -> Result<Option<u32>> {
-        self.optional(name).map(|id| self.count(id, name)).transpose()
+    /// Returns a minimum, 0 if it is absent, and a maximum. A maximum of -1 means no limit, too.
+    pub fn bounds(&self, [min, max]: [&str; 2]) -> Result<(u32, Option<u32>)> {
+        let least = self.optional(min).map_or(Ok(0), |id| self.count(id, min))?;
+        let Some(id) = self.optional(max) else { return Ok((least, None)) };
+        if matches!(self.doc.value(id), Value::Number(text) if self.doc.name(text) == "-1") {
+            return Ok((least, None));
+        }
+        match self.count(id, max)? {
+            most if most < least => {
+                let message = format!("`{max}` is {most}, less than `{min}`, which is {least}");
+                Err(invalid(self.doc, id, message))
+            }
+            most => Ok((least, Some(most))),
+        }
     }
 
     /// Refuses a member that is known but cannot be enforced, unless it is absent or an empty list.
@@ -129,28 +139,22 @@ impl<'a> Object<'a> {
 
     /// Returns an array of texts of tokens; none if it is absent.
     pub fn tokens(&self, name: &str) -> Result<Rc<[Phrase]>> {
-        let Some(id) = self.optional(name) else { return Ok(Rc::new([])) };
-        if !matches!(self.doc.value(id), Value::Array { .. }) {
-            return Err(invalid(self.doc, id, format!("`{name}` must be an array of strings")));
-        }
-        self.doc.elements(id).iter().map(|&id| token(self.doc, id, name)).collect()
+        self.texts(name, token)
     }
 
     /// Returns an array of nonempty strings; no strings if it is absent.
     pub fn phrases(&self, name: &str) -> Result<Rc<[Phrase]>> {
+        self.texts(name, |doc, at, name| {
+            nonempty(doc, at, name, "the empty text occurs everywhere; leave it out")
+        })
+    }
+
+    fn texts(&self, name: &str, text: fn(&Doc, Id, &str) -> Result<Phrase>) -> Result<Rc<[Phrase]>> {
         let Some(id) = self.optional(name) else { return Ok(Rc::new([])) };
         if !matches!(self.doc.value(id), Value::Array { .. }) {
             return Err(invalid(self.doc, id, format!("`{name}` must be an array of strings")));
         }
-        let phrase = |&id: &Id| {
-            let phrase = phrase(self.doc, id, name)?;
-            match phrase.text.is_empty() {
-                true => Err(invalid(self.doc, id, format!("an empty string in `{name}`"))
-                    .hint("the empty text occurs everywhere; leave it out")),
-                false => Ok(phrase),
-            }
-        };
-        self.doc.elements(id).iter().map(phrase).collect()
+        self.doc.elements(id).iter().map(|&id| text(self.doc, id, name)).collect()
     }
 }
 
@@ -160,12 +164,15 @@ fn token(doc: &Doc, at: Id, name: &str) -> Result<Phrase> {
         let message = format!("`{name}` names a token by its number, which only a vocabulary knows");
         return Err(error(doc, ErrorKind::Unsupported, at, message).hint("give the text of the token"));
     }
-    let phrase = phrase(doc, at, name)?;
-    match phrase.text.is_empty() {
-        true => {
-            Err(invalid(doc, at, format!("an empty string in `{name}`")).hint("give the text of the token"))
+    nonempty(doc, at, name, "give the text of the token")
+}
+
+fn nonempty(doc: &Doc, at: Id, name: &str, hint: &str) -> Result<Phrase> {
+    match phrase(doc, at, name)? {
+        text if text.text.is_empty() => {
+            Err(invalid(doc, at, format!("an empty string in `{name}`")).hint(hint))
         }
-        false => Ok(phrase),
+        text => Ok(text),
     }
 }
 
@@ -210,9 +217,8 @@ pub(super) fn shown(name: &str) -> String {
 
 /// Returns a hint with the known name most similar to `name`.
 pub(super) fn suggestion(name: &str, known: &[&str]) -> String {
-    let near = known.iter().map(|k| (distance(k, name), *k)).filter(|&(d, k)| d <= 2 && d < k.len());
-    match near.min() {
-        Some((_, near)) => format!("did you mean `{near}`?"),
+    match closest(name, known.iter().copied()) {
+        Some(near) => format!("did you mean `{near}`?"),
         None => format!("known are: {}", known.join(", ")),
     }
 }

@@ -9,7 +9,7 @@ use crate::constraint::ir::{Node, NodeId};
 use crate::error::{Error, ErrorKind};
 
 fn parse(text: &str, policy: &Policy) -> Result<Ir> {
-    super::parse(text, policy).map(|(ir, _)| ir)
+    super::parse(text, policy, None).map(|(ir, ..)| ir)
 }
 
 fn read(format: &Value) -> Result<Ir> {
@@ -535,7 +535,7 @@ fn white_space_is_bounded_by_the_smallest_count() {
         let format = json!({"type": "sequence", "elements": elements});
         let document = json!({"type": "structural_tag", "format": format}).to_string();
         let policy = Policy { whitespace: own, ..Policy::default() };
-        parse_from(&document, &policy, None).unwrap().1.whitespace
+        super::parse(&document, &policy, None).unwrap().1.whitespace
     };
     let four = Whitespace::Flexible { max: 4 };
     assert_eq!(policy(four, &[json!(null), json!(9)]), four);

@@ -222,17 +222,17 @@ fn connect(nodes: &mut [LabelTrieNode]) -> Vec<(TokenId, LabelNode)> {
 impl LabelTrie {
     pub(super) fn new(labels: &Labels, vocab: &Vocabulary) -> Result<Self> {
         let texts = labels.resolved()?;
-        let (lead, first) = spell_first(vocab, &texts, labels.lead_option())?;
+        let (lead, first) = spell_first(vocab, &texts, labels.lead)?;
         let items = LabelItems::new(&first)?;
         items.prove(vocab, lead, &texts)?;
         let mut inner = LabelTrieInner {
             vocab: vocab.clone(),
             labels: texts,
             lead,
-            path_separator: labels.path_separator().map(str::to_owned),
+            path_separator: labels.path.as_ref().map(|path| path.0.clone()),
             first: items,
             next: None,
-            several: labels.several_option().cloned(),
+            several: labels.several.clone(),
             warnings: Vec::new(),
         };
         if let Some(several) = inner.several.clone() {

@@ -82,9 +82,10 @@ pub(crate) struct Several {
 #[derive(Debug, Clone)]
 pub struct Labels {
     texts: Vec<String>,
-    lead: Lead,
-    path: Option<(String, Levels)>,
-    several: Option<Several>,
+    pub(super) lead: Lead,
+    /// The separator of paths, and the levels that are labels.
+    pub(super) path: Option<(String, Levels)>,
+    pub(super) several: Option<Several>,
 }
 
 impl Labels {
@@ -176,18 +177,6 @@ impl Labels {
     /// - `TooComplex` beyond a limit
     pub fn trie(&self, vocab: &Vocabulary) -> Result<LabelTrie> {
         LabelTrie::new(self, vocab)
-    }
-
-    pub(super) fn lead_option(&self) -> Lead {
-        self.lead
-    }
-
-    pub(super) fn several_option(&self) -> Option<&Several> {
-        self.several.as_ref()
-    }
-
-    pub(super) fn path_separator(&self) -> Option<&str> {
-        self.path.as_ref().map(|p| p.0.as_str())
     }
 
     /// Returns the labels that an output may have, checked and with the levels applied.

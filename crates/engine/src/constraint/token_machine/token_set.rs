@@ -17,7 +17,8 @@ use regex_automata::nfa::thompson;
 use regex_automata::nfa::thompson::pikevm::PikeVM;
 use regex_syntax::hir::{Hir, Look};
 
-use crate::error::{Error, ErrorKind, Place, Result};
+use crate::constraint::regex::syntax_error;
+use crate::error::{Error, ErrorKind, Result};
 use crate::vocab::{TokenId, Vocabulary};
 
 /// A set of tokens. Cheap to clone.
@@ -125,20 +126,7 @@ impl Vocabulary {
     /// if its automaton is larger than a megabyte.
     pub fn tokens_matching(&self, pattern: &str) -> Result<TokenSet> {
         let parsed = regex_syntax::ParserBuilder::new().utf8(false).build().parse(pattern);
-        let hir = parsed.map_err(|e| {
-            let span = match &e {
-                regex_syntax::Error::Parse(e) => (e.span().start.offset, e.span().end.offset),
-                regex_syntax::Error::Translate(e) => (e.span().start.offset, e.span().end.offset),
-                _ => (0, pattern.len()),
-            };
-            let message = match &e {
-                regex_syntax::Error::Parse(e) => e.kind().to_string(),
-                regex_syntax::Error::Translate(e) => e.kind().to_string(),
-                _ => e.to_string(),
-            };
-            let place = Place::Span { text: pattern.into(), start: span.0, end: span.1 };
-            Error::new(ErrorKind::InvalidPattern, message).at(place)
-        })?;
+        let hir = parsed.map_err(|e| syntax_error(&e, pattern, |at| at))?;
         let whole = Hir::concat(vec![Hir::look(Look::Start), hir, Hir::look(Look::End)]);
         let config = thompson::Config::new()
             .utf8(false)

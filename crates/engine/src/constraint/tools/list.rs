@@ -147,12 +147,6 @@ impl ListReader<'_> {
         self.error(ErrorKind::InvalidSchema, at, message)
     }
 
-    /// Returns a member; `null` counts as absent.
-    fn member(&self, at: Id, name: &str) -> Option<Id> {
-        let id = self.doc.get(at, self.doc.lookup(name)?)?;
-        (self.doc.value(id) != Value::Null).then_some(id)
-    }
-
     fn text(&self, at: Id) -> Option<&str> {
         self.doc.string(at).map(|text| self.doc.name(text))
     }
@@ -160,15 +154,15 @@ impl ListReader<'_> {
     /// Returns the tools of the document.
     fn entries(&mut self) -> Result<Vec<Id>> {
         let mut at = self.doc.root();
-        if let Some(result) = self.member(at, "result") {
+        if let Some(result) = self.doc.member(at, "result") {
             self.check_around(at);
             at = result;
         }
         if let Value::Array { .. } = self.doc.value(at) {
             return Ok(self.doc.elements(at).to_vec());
         }
-        let Some(list) = self.member(at, "tools").or_else(|| self.member(at, "functions")) else {
-            let single = ["name", "function"].iter().any(|name| self.member(at, name).is_some());
+        let Some(list) = self.doc.member(at, "tools").or_else(|| self.doc.member(at, "functions")) else {
+            let single = ["name", "function"].iter().any(|name| self.doc.member(at, name).is_some());
             return match single {
                 true => Ok(vec![at]),
                 false => Err(self
@@ -193,7 +187,7 @@ impl ListReader<'_> {
                 self.warnings.push(warning.at(self.doc.pointer(value)));
             }
         }
-        if let Some(cursor) = self.member(at, "nextCursor") {
+        if let Some(cursor) = self.doc.member(at, "nextCursor") {
             let message = "the list continues on another page, whose tools are missing";
             let warning = Warning::new(WarningKind::MissingTool, message);
             self.warnings.push(warning.at(self.doc.pointer(cursor)));
@@ -207,35 +201,37 @@ impl ListReader<'_> {
                 .hint("a tool has a `name` and `parameters`, or `type` and `function`"));
         }
         self.check_kind(at)?;
-        let function = self.member(at, "function").unwrap_or(at);
+        let function = self.doc.member(at, "function").unwrap_or(at);
         if !matches!(self.doc.value(function), Value::Object { .. }) {
             return Err(self.invalid(function, "`function` must be an object"));
         }
         let name = self.name(function)?;
         self.check_members(at, function);
         let schemas = [function, at].into_iter().flat_map(|own| SCHEMAS.map(|word| (own, word)));
-        let found: Vec<Id> = schemas.filter_map(|(own, word)| self.member(own, word)).collect();
+        let found: Vec<Id> = schemas.filter_map(|(own, word)| self.doc.member(own, word)).collect();
         let (schema, pointer) = match found.first() {
             Some(&schema) => (self.arguments(schema), self.doc.pointer(schema)),
             None => {
                 (r#"{"type":"object","additionalProperties":false}"#.to_owned(), self.doc.pointer(function))
             }
         };
-        if let Some(&other) = found.iter().find(|&&other| self.written(other) != self.written(found[0])) {
+        if let Some(&other) =
+            found.iter().find(|&&other| self.doc.written(other) != self.doc.written(found[0]))
+        {
             let message = format!("`{name}` has two schemas; that at #{pointer} counts");
             let warning = Warning::new(WarningKind::DuplicateName, message);
             self.warnings.push(warning.at(self.doc.pointer(other)));
         }
-        Ok(Tool { name, schema, pointer, entry: self.written(at) })
+        Ok(Tool { name, schema, pointer, entry: self.doc.written(at) })
     }
 
     /// Refuses entries that are no functions with a schema.
     fn check_kind(&self, at: Id) -> Result<()> {
-        let Some(kind) = self.member(at, "type") else { return Ok(()) };
+        let Some(kind) = self.doc.member(at, "type") else { return Ok(()) };
         let Some(name) = self.text(kind) else {
             return Err(self.invalid(kind, "the `type` of a tool must be a string"));
         };
-        let free = || ["custom", "format"].iter().any(|word| self.member(at, word).is_some());
+        let free = || ["custom", "format"].iter().any(|word| self.doc.member(at, word).is_some());
         let message = match name {
             "function" => return Ok(()),
             "custom" if !free() => return Ok(()),
@@ -248,7 +244,7 @@ impl ListReader<'_> {
     }
 
     fn name(&self, function: Id) -> Result<String> {
-        let Some(at) = self.member(function, "name") else {
+        let Some(at) = self.doc.member(function, "name") else {
             return Err(self.invalid(function, "a function lacks its `name`"));
         };
         let Some(name) = self.text(at) else {
@@ -285,18 +281,11 @@ impl ListReader<'_> {
         }
     }
 
-    fn written(&self, at: Id) -> String {
-        let mut text = Vec::new();
-        self.doc.write(at, &mut text);
-        // It was written from a string, so it is UTF-8 and nothing is lost here.
-        String::from_utf8_lossy(&text).into_owned()
-    }
-
     /// Returns the schema of arguments with `type: object`, which a schema may leave out.
     fn arguments(&self, at: Id) -> String {
         let schema = match self.doc.string(at) {
             Some(inner) => return self.doc.name(inner).to_owned(),
-            None => self.written(at),
+            None => self.doc.written(at),
         };
         let members = self.doc.members(at);
         let has = |name: &str| members.iter().any(|&(own, _)| self.doc.name(own) == name);

@@ -15,9 +15,9 @@
 //! well in the form they were trained on and badly in any other.
 
 mod choice;
+mod fallback_calls;
 mod harmony;
 mod list;
-mod other_spellings;
 mod parse_reply;
 mod python_literal;
 mod reply;
@@ -177,8 +177,8 @@ impl Tools {
         let format = format(&style.spellings(), &chosen, choice);
         let places = places(&format, &chosen);
         let document = json!({"type": "structural_tag", "format": format}).to_string();
-        let parsed = structural_tag::parse(&document, &policy);
-        let (mut ir, schemas) = parsed.map_err(|e| moved(&e, &places))?;
+        let parsed = structural_tag::parse(&document, &policy, None);
+        let (mut ir, _, schemas) = parsed.map_err(|e| moved(e, &places))?;
         let tool_schema = |(pointer, node): (String, NodeId)| {
             let place = found(&places, &pointer)?;
             let (name, pointer) = (place.name.to_owned(), place.to.to_owned());
@@ -222,7 +222,7 @@ impl Tools {
     /// # }
     /// ```
     pub fn read_other(&self, reply: &str) -> Option<Reply> {
-        other_spellings::read(|name| self.names().any(|known| known == name), reply)
+        fallback_calls::read(|name| self.names().any(|known| known == name), reply)
     }
 }
 
@@ -318,28 +318,21 @@ fn found<'p, 'a>(places: &'p [SchemaPlace<'a>], pointer: &str) -> Option<&'p Sch
 }
 
 /// Converts an error of the structural tag into one of the list of tools, which names the tool.
-fn moved(error: &Error, places: &[SchemaPlace<'_>]) -> Error {
+fn moved(mut error: Error, places: &[SchemaPlace<'_>]) -> Error {
     let tool = error.places().iter().find_map(|place| match place {
         Place::Pointer(inner) => found(places, inner),
         _ => None,
     });
-    let message = match tool {
-        Some(tool) => format!("the tool `{}`: {}", tool.name, error.message()),
-        None => error.message().to_owned(),
-    };
-    let mut new = Error::new(error.kind(), message);
-    for place in error.places() {
-        new = new.at(match (place, tool) {
-            (Place::Pointer(inner), Some(tool)) if inner.starts_with(&tool.from) => {
-                Place::Pointer(format!("{}{}", tool.to, &inner[tool.from.len()..]))
-            }
-            (other, _) => other.clone(),
-        });
+    let Some(tool) = tool else { return error };
+    for place in error.places_mut() {
+        if let Place::Pointer(inner) = place
+            && let Some(rest) = inner.strip_prefix(&tool.from)
+        {
+            *inner = format!("{}{rest}", tool.to);
+        }
     }
-    match error.hint_text() {
-        Some(hint) => new.hint(hint),
-        None => new,
-    }
+    let message = format!("the tool `{}`: {}", tool.name, error.message());
+    error.reworded(message)
 }
 
 #[cfg(test)]

@@ -15,6 +15,7 @@
 //! constraint.
 
 use std::cell::Cell;
+use std::ops::BitOr;
 
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -22,7 +23,7 @@ use serde_json::value::RawValue;
 use super::reply::{Reply, ToolCall};
 use super::style::{Arguments, CallSyntax};
 use super::tool::Tool;
-use super::{other_spellings, python_literal};
+use super::{fallback_calls, python_literal};
 use crate::constraint::structural_tag::{self, Tags};
 use crate::error::{Error, ErrorKind, Result};
 
@@ -200,7 +201,7 @@ impl<'a> Reader<'a> {
             reader.skip(before.trim_end()).then_some(())?;
             reader.skip_white();
             let value: Value = serde_json::from_str(reader.json().ok()?).ok()?;
-            let call = other_spellings::call(&value, &|name| reader.tools.iter().any(|t| t.name == name))?;
+            let call = fallback_calls::call(&value, &|name| reader.tools.iter().any(|t| t.name == name))?;
             let end = usual.end.strip_prefix('}')?.trim_start();
             if !end.is_empty() {
                 reader.skip_white();
@@ -244,7 +245,7 @@ impl<'a> Reader<'a> {
             let mut types = look.property(&schema, name, 0);
             if style.starts_with("deepseek_") {
                 let string = self.until("\">")? == "true";
-                types = Types { string, other: !string };
+                types = if string { STRING } else { OTHER };
             }
             if style == "glm_xml" {
                 self.skip_white();
@@ -256,7 +257,7 @@ impl<'a> Reader<'a> {
             }
             out.push_str(&Value::from(name).to_string());
             out.push(':');
-            out.push_str(&types.json(value, style == "qwen_xml"));
+            out.push_str(&to_json(value, types, style == "qwen_xml"));
         }
     }
 
@@ -271,46 +272,29 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Types that a value may have: strings, and all others.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Types {
-    string: bool,
-    other: bool,
-}
+/// Types that a value may have: some of [`STRING`] and [`OTHER`], as bits.
+type Types = u8;
 
-impl Types {
-    const ANY: Types = Types { string: true, other: true };
-    const NONE: Types = Types { string: false, other: false };
+const STRING: Types = 1;
+/// Any type but string.
+const OTHER: Types = 2;
 
-    fn and(self, also: Types) -> Types {
-        Types { string: self.string && also.string, other: self.other && also.other }
+/// Converts a value of these types to JSON text. With `lines`, line breaks may surround the value.
+fn to_json(text: &str, types: Types, lines: bool) -> String {
+    let inner = text.trim_matches([' ', '\t', '\r', '\n']);
+    let value = serde_json::from_str::<&RawValue>(inner).map(RawValue::get).unwrap_or_default();
+    let other = !value.is_empty() && !value.starts_with('"');
+    if other && types != STRING {
+        return value.to_owned();
     }
-
-    fn or(self, also: Types) -> Types {
-        Types { string: self.string || also.string, other: self.other || also.other }
+    if types & STRING == 0
+        && let Some(value) = python_literal::to_json(inner)
+    {
+        return value;
     }
-
-    fn of_value(value: &Value) -> Types {
-        Types { string: value.is_string(), other: !value.is_string() }
-    }
-
-    /// Converts a value to JSON text. With `lines`, line breaks may surround the value.
-    fn json(self, text: &str, lines: bool) -> String {
-        let inner = text.trim_matches([' ', '\t', '\r', '\n']);
-        let value = serde_json::from_str::<&RawValue>(inner).map(RawValue::get).unwrap_or_default();
-        let other = !value.is_empty() && !value.starts_with('"');
-        if other && (self.other || !self.string) {
-            return value.to_owned();
-        }
-        if !self.string
-            && let Some(value) = python_literal::to_json(inner)
-        {
-            return value;
-        }
-        let text = if lines { text.strip_prefix('\n').unwrap_or(text) } else { text };
-        let text = if lines { text.strip_suffix('\n').unwrap_or(text) } else { text };
-        Value::from(text).to_string()
-    }
+    let text = if lines { text.strip_prefix('\n').unwrap_or(text) } else { text };
+    let text = if lines { text.strip_suffix('\n').unwrap_or(text) } else { text };
+    Value::from(text).to_string()
 }
 
 /// Inspects a schema for the types of its parameters.
@@ -327,33 +311,34 @@ impl TypeInspector<'_> {
         let declared = schema.get("properties").and_then(|p| p.get(name));
         let patterns = schema.get("patternProperties").is_some();
         let own = declared.or_else(|| schema.get("additionalProperties").filter(|_| !patterns));
-        let types = own.map_or(Types::ANY, |own| self.value(own, depth + 1));
-        types.and(self.applied_types(schema, depth, &|schema, depth| self.property(schema, name, depth)))
+        let types = own.map_or(STRING | OTHER, |own| self.value(own, depth + 1));
+        types & self.applied_types(schema, depth, &|schema, depth| self.property(schema, name, depth))
     }
 
     /// Returns the types that a schema permits for a value.
     fn value(&self, schema: &Value, depth: usize) -> Types {
         if schema == &Value::Bool(false) {
-            return Types::NONE;
+            return 0;
         }
-        let named = |kind: &Value| Types { string: kind == "string", other: kind != "string" };
+        let either = |is_string: bool| if is_string { STRING } else { OTHER };
+        let named = |kind: &Value| either(kind == "string");
         let mut types = match schema.get("type") {
-            Some(Value::Array(kinds)) => kinds.iter().map(named).fold(Types::NONE, Types::or),
+            Some(Value::Array(kinds)) => kinds.iter().map(named).fold(0, Types::bitor),
             Some(kind) => named(kind),
-            None => Types::ANY,
+            None => STRING | OTHER,
         };
         if let Some(values) = schema.get("enum").and_then(Value::as_array) {
-            types = types.and(values.iter().map(Types::of_value).fold(Types::NONE, Types::or));
+            types &= values.iter().map(|value| either(value.is_string())).fold(0, Types::bitor);
         }
         if let Some(value) = schema.get("const") {
-            types = types.and(Types::of_value(value));
+            types &= either(value.is_string());
         }
-        types.and(self.applied_types(schema, depth, &|schema, depth| self.value(schema, depth)))
+        types & self.applied_types(schema, depth, &|schema, depth| self.value(schema, depth))
     }
 
     /// Returns the types that `of` permits in the schemas that apply together with this one.
     fn applied_types(&self, schema: &Value, depth: usize, of: &dyn Fn(&Value, usize) -> Types) -> Types {
-        let mut types = Types::ANY;
+        let mut types = STRING | OTHER;
         let left = self.left.get();
         if depth >= MAX_DEPTH || left == 0 {
             return types;
@@ -361,16 +346,16 @@ impl TypeInspector<'_> {
         self.left.set(left - 1);
         let list = |name: &str| schema.get(name).and_then(Value::as_array).into_iter().flatten();
         for also in list("allOf") {
-            types = types.and(of(also, depth + 1));
+            types &= of(also, depth + 1);
         }
         for name in ["anyOf", "oneOf"] {
             if schema.get(name).is_some() {
-                types = types.and(list(name).map(|way| of(way, depth + 1)).fold(Types::NONE, Types::or));
+                types &= list(name).map(|way| of(way, depth + 1)).fold(0, Types::bitor);
             }
         }
         let local = schema.get("$ref").and_then(Value::as_str).and_then(|r| r.strip_prefix('#'));
         match local.and_then(|pointer| self.root.pointer(pointer)) {
-            Some(also) => types.and(of(also, depth + 1)),
+            Some(also) => types & of(also, depth + 1),
             None => types,
         }
     }
@@ -391,7 +376,7 @@ mod tests {
         let look = |schema: &Value, name: &str| {
             let types = TypeInspector { root: schema, left: Cell::new(MAX_INSPECTED_SCHEMAS) }
                 .property(schema, name, 0);
-            (types.string, types.other)
+            (types & STRING != 0, types & OTHER != 0)
         };
         let all = [
             ("a", (true, true)),

@@ -66,16 +66,11 @@ impl LiteralReader<'_> {
     }
 
     fn list(&mut self, close: char, depth: usize) -> Option<Value> {
-        self.rest = &self.rest[1..];
         let mut items = Vec::new();
-        let mut comma = false;
-        while !self.eat(close) {
-            if !items.is_empty() && !comma {
-                return None;
-            }
-            items.push(self.value(depth + 1)?);
-            comma = self.eat(',');
-        }
+        let comma = self.items(close, |reader| {
+            items.push(reader.value(depth + 1)?);
+            Some(())
+        })?;
         // In parentheses, one value without a comma is that value.
         match (close, items.len()) {
             (')', 1) if !comma => items.pop(),
@@ -84,21 +79,26 @@ impl LiteralReader<'_> {
     }
 
     fn dictionary(&mut self, depth: usize) -> Option<Value> {
-        self.rest = &self.rest[1..];
         let mut members = Map::new();
-        let mut comma = true;
-        while !self.eat('}') {
-            if !comma {
-                return None;
-            }
-            let Value::String(name) = self.value(depth + 1)? else { return None };
-            if !self.eat(':') {
-                return None;
-            }
-            members.insert(name, self.value(depth + 1)?);
-            comma = self.eat(',');
-        }
+        self.items('}', |reader| {
+            let Value::String(name) = reader.value(depth + 1)? else { return None };
+            reader.eat(':').then_some(())?;
+            members.insert(name, reader.value(depth + 1)?);
+            Some(())
+        })?;
         Some(Value::Object(members))
+    }
+
+    /// Reads items up to a closing bracket; returns whether a comma follows the last one.
+    fn items(&mut self, close: char, mut item: impl FnMut(&mut Self) -> Option<()>) -> Option<bool> {
+        self.rest = &self.rest[1..];
+        let (mut first, mut comma) = (true, false);
+        while !self.eat(close) {
+            (first || comma).then_some(())?;
+            item(self)?;
+            (first, comma) = (false, self.eat(','));
+        }
+        Some(comma)
     }
 
     fn string(&mut self) -> Option<String> {

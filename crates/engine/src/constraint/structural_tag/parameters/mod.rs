@@ -22,14 +22,12 @@ use std::sync::Arc;
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::smallvec;
 
-use crate::char_lang::char_class::ANY_CHAR;
 use crate::char_lang::char_dfa::CharDfa;
 use crate::constraint::ir::{ByteString, Extra, Gap, Ir, Markup, Node, NodeId, Object, Property, RuleId};
-use crate::constraint::json::document::{Doc, Id, Value};
+use crate::constraint::json::document::{Doc, Value};
 use crate::constraint::policy::Whitespace;
-use crate::constraint::regular::combine;
-use crate::constraint::regular::utf8_class::class;
-use crate::constraint::{KeyOrder, Policy};
+use crate::constraint::regular::{intersect, without};
+use crate::constraint::{KeyOrder, Policy, regex};
 use crate::error::{Error, ErrorKind, Result};
 
 /// The markup of call parameters.
@@ -108,7 +106,7 @@ pub(super) struct Prepared {
 
 impl Prepared {
     pub fn new(style: Style) -> Result<Self> {
-        Ok(Prepared { style, free: without(style.tags().close)?, names: names() })
+        Ok(Prepared { style, free: without(style.tags().close, false)?, names: regex::parse(NAMES)? })
     }
 }
 
@@ -148,47 +146,8 @@ pub(super) fn write(ir: &mut Ir, prepared: &Prepared, policy: &Policy) -> Result
     Ok(())
 }
 
-/// Returns the language of all texts that do not contain `close`.
-fn without(close: &str) -> Result<Ir> {
-    let mut with = Ir::new();
-    let (any, close) = (class(&[ANY_CHAR], &mut with), with.bytes(close));
-    let any = with.repeat(any, 0, None);
-    let with_it = with.concat(vec![any, close, any]);
-    let mut ir = Ir::new();
-    let root = combine::complement((&with, with_it), &mut ir)?;
-    ir.set_root(root);
-    Ok(ir)
-}
-
-/// Returns the language of the names that undeclared parameters can have: those that [`is_name`]
-/// allows.
-fn names() -> Ir {
-    let mut ir = Ir::new();
-    // All characters except control characters, white space, and those that end a name.
-    let plain = [
-        ('!', '!'),
-        ('#', ';'),
-        ('=', '='),
-        ('?', '~'),
-        ('\u{a1}', '\u{167f}'),
-        ('\u{1681}', '\u{1fff}'),
-        ('\u{200b}', '\u{2027}'),
-        ('\u{202a}', '\u{202e}'),
-        ('\u{2030}', '\u{205e}'),
-        ('\u{2060}', '\u{2fff}'),
-        ('\u{3001}', char::MAX),
-    ];
-    let outer = class(&plain, &mut ir);
-    let mut inner = plain.to_vec();
-    inner.push((' ', ' '));
-    let inner = class(&inner, &mut ir);
-    let (inner, last) = (ir.repeat(inner, 0, None), outer);
-    let more = ir.concat(vec![inner, last]);
-    let more = ir.repeat(more, 0, Some(1));
-    let root = ir.concat(vec![outer, more]);
-    ir.set_root(root);
-    ir
-}
+/// The names that undeclared parameters can have: those that [`is_name`] allows.
+const NAMES: &str = r#"[\S&&[^\p{Cc}<>"]](?:[[^\s\p{Cc}<>"] ]*[\S&&[^\p{Cc}<>"]])?"#;
 
 /// Returns true if a reader finds the end of a name, and all of the name.
 fn is_name(name: &str) -> bool {
@@ -301,7 +260,7 @@ impl Writer<'_> {
             let doc = Doc::parse(&text)?;
             let mut object = Object::default();
             for &(name, value) in doc.members(doc.root()) {
-                let value = self.literal(&doc, value);
+                let value = self.ir.bytes(doc.written(value));
                 object.properties.push(Property { name: doc.name(name).into(), value, required: true });
             }
             self.object(object)?;
@@ -309,17 +268,11 @@ impl Writer<'_> {
         Ok(())
     }
 
-    fn literal(&mut self, doc: &Doc, at: Id) -> NodeId {
-        let mut word = Vec::new();
-        doc.write(at, &mut word);
-        self.ir.bytes(word)
-    }
-
     /// Returns the names in `keys` that a parameter can have.
     fn undeclared(&mut self, keys: Option<NodeId>) -> Result<NodeId> {
         let Some(keys) = keys else { return Ok(self.names_here) };
         let mut both = Ir::new();
-        let root = combine::intersect((self.ir, keys), (self.names, self.names.root()), &mut both)?;
+        let root = intersect((self.ir, keys), (self.names, self.names.root()), &mut both)?;
         both.set_root(root);
         Ok(self.ir.append(&both))
     }

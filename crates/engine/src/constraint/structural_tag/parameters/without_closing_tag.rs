@@ -15,7 +15,7 @@ use rustc_hash::FxHashSet;
 use super::{Writer, unsupported};
 use crate::constraint::ir::{Extra, Ir, Node, NodeId, Object, RuleId};
 use crate::constraint::json_schema;
-use crate::constraint::regular::combine;
+use crate::constraint::regular::intersect;
 use crate::error::Result;
 
 impl Writer<'_> {
@@ -45,7 +45,7 @@ impl Writer<'_> {
             }
             _ => {
                 let mut both = Ir::new();
-                let root = combine::intersect((self.ir, lang), (self.free, self.free.root()), &mut both)?;
+                let root = intersect((self.ir, lang), (self.free, self.free.root()), &mut both)?;
                 both.set_root(root);
                 self.ir.append(&both)
             }
