@@ -10,12 +10,14 @@
 //! - `char_dfa`: complete deterministic automata over code points, their complement and listing
 //! - `product`, `minimize`: their boolean combinations and their smallest form
 //! - `char_class`: sets of characters
+//! - `cursor`: a position in a text
 //! - `hir_builder`, `pattern_text`: construction of HIR for the parsers of patterns, and their
 //!   limits and errors
 
 pub(crate) mod byte_nfa;
 pub(crate) mod char_class;
 pub(crate) mod char_dfa;
+pub(crate) mod cursor;
 mod determinize;
 pub(crate) mod hir_builder;
 mod minimize;

@@ -26,6 +26,7 @@ use self::class::ClassItem;
 use self::trim::trim;
 use super::ir::{Ir, Node, NodeId};
 use crate::char_lang::char_class::{self, ANY_CHAR};
+use crate::char_lang::cursor::Cursor;
 use crate::char_lang::hir_builder::{HirBuilder, braces, unclosed};
 use crate::char_lang::pattern_text::{check_length, fault};
 use crate::constraint::regular::hir_to_ir;
@@ -66,9 +67,13 @@ impl Pattern {
     pub fn parse(pattern: &str) -> Result<Self> {
         check_length(pattern)?;
         let out = HirBuilder::new(pattern);
-        let (hir, looks) =
-            EcmaParser { text: pattern, pos: 0, out, open_lookarounds: Vec::new(), looks: Looks::default() }
-                .run()?;
+        let (hir, looks) = EcmaParser {
+            cursor: Cursor::new(pattern),
+            out,
+            open_lookarounds: Vec::new(),
+            looks: Looks::default(),
+        }
+        .run()?;
         Ok(Pattern { hir: trim(hir, true, true), looks })
     }
 
@@ -161,8 +166,7 @@ pub fn class_star(ranges: &[(char, char)], ir: &mut Ir) -> NodeId {
 }
 
 struct EcmaParser<'a> {
-    text: &'a str,
-    pos: usize,
+    cursor: Cursor<'a>,
     out: HirBuilder<'a>,
     /// State outside of each open look-around, outermost first.
     open_lookarounds: Vec<OpenLookaround<'a>>,
@@ -182,51 +186,26 @@ fn set(class: ClassUnicode) -> Hir {
 }
 
 impl EcmaParser<'_> {
-    fn rest(&self) -> &str {
-        &self.text[self.pos..]
-    }
-
-    fn peek(&self) -> Option<char> {
-        self.rest().chars().next()
-    }
-
-    fn bump(&mut self) -> Option<char> {
-        let c = self.peek()?;
-        self.pos += c.len_utf8();
-        Some(c)
-    }
-
-    fn eat(&mut self, prefix: &str) -> bool {
-        let found = self.rest().starts_with(prefix);
-        if found {
-            self.pos += prefix.len();
-        }
-        found
-    }
-
-    fn invalid(&self, message: impl Into<String>, start: usize) -> Error {
-        fault(ErrorKind::InvalidPattern, message, self.text, start, self.pos.max(start + 1))
-    }
-
-    fn unsupported(&self, message: &str, start: usize) -> Error {
-        fault(ErrorKind::Unsupported, message, self.text, start, self.pos.max(start + 1))
+    fn invalid(&self, message: impl Into<String>, start: usize, hint: impl Into<String>) -> Error {
+        let end = self.cursor.pos.max(start + 1);
+        fault(ErrorKind::InvalidPattern, message, self.cursor.text, start, end).hint(hint)
     }
 
     fn run(mut self) -> Result<(Hir, Looks)> {
-        while let Some(c) = self.peek() {
-            let start = self.pos;
+        while let Some(c) = self.cursor.peek() {
+            let start = self.cursor.pos;
             match c {
-                '{' if braces(self.rest()).is_some() => self.quantifier(start)?,
+                '{' if braces(self.cursor.rest()).is_some() => self.quantifier(start)?,
                 '*' | '+' | '?' => self.quantifier(start)?,
                 '(' => self.group(start)?,
                 '[' => {
-                    self.pos += 1;
+                    self.cursor.pos += 1;
                     let class = self.class(start)?;
                     self.out.atom(set(class));
                 }
                 '\\' => self.escape(start)?,
                 _ => {
-                    self.pos += c.len_utf8();
+                    self.cursor.pos += c.len_utf8();
                     match c {
                         '^' => self.out.anchor(Hir::look(hir::Look::Start)),
                         '$' => self.out.anchor(Hir::look(hir::Look::End)),
@@ -240,7 +219,7 @@ impl EcmaParser<'_> {
         }
         let hir = self.out.finish()?;
         match self.open_lookarounds.first() {
-            Some(open) => Err(unclosed(self.text, open.start, "group", "add a closing parenthesis")),
+            Some(open) => Err(unclosed(self.cursor.text, open.start, "group", "add a closing parenthesis")),
             None => Ok((hir, self.looks)),
         }
     }
@@ -262,79 +241,80 @@ impl EcmaParser<'_> {
     fn condition(&mut self, condition: Option<Hir>, start: usize) -> Result<()> {
         let Some(condition) = condition else {
             let message = format!("more than {} look-arounds and word boundaries", LOOKAROUND_SLOTS.len());
-            return Err(fault(ErrorKind::TooComplex, message, self.text, start, self.pos));
+            return Err(fault(ErrorKind::TooComplex, message, self.cursor.text, start, self.cursor.pos));
         };
         self.out.anchor(condition);
         Ok(())
     }
 
     fn quantifier(&mut self, start: usize) -> Result<()> {
-        let (length, min, max) = match self.peek() {
+        let (length, min, max) = match self.cursor.peek() {
             Some('*') => (1, 0, None),
             Some('+') => (1, 1, None),
             Some('?') => (1, 0, Some(1)),
-            _ => braces(self.rest()).unwrap_or((1, 1, Some(1))),
+            _ => braces(self.cursor.rest()).unwrap_or((1, 1, Some(1))),
         };
-        self.pos += length;
-        self.eat("?");
-        self.out.quantify(min, max, start, self.pos)
+        self.cursor.pos += length;
+        self.cursor.eat("?");
+        self.out.quantify(min, max, start, self.cursor.pos)
     }
 
     fn group(&mut self, start: usize) -> Result<()> {
-        self.pos += 1;
-        if self.eat("?:") || !self.eat("?") {
+        self.cursor.pos += 1;
+        if self.cursor.eat("?:") || !self.cursor.eat("?") {
             return self.out.open(start);
         }
         for (look, ahead, negated) in
             [("=", true, false), ("!", true, true), ("<=", false, false), ("<!", false, true)]
         {
-            if self.eat(look) {
+            if self.cursor.eat(look) {
                 if self.open_lookarounds.len() >= LOOKAROUND_SLOTS.len() {
                     let message = format!("more than {} look-arounds", LOOKAROUND_SLOTS.len());
-                    return Err(fault(ErrorKind::TooComplex, message, self.text, start, self.pos));
+                    let hint = self.cursor.pos;
+                    return Err(fault(ErrorKind::TooComplex, message, self.cursor.text, start, hint));
                 }
-                let out = std::mem::replace(&mut self.out, HirBuilder::new(self.text));
+                let out = std::mem::replace(&mut self.out, HirBuilder::new(self.cursor.text));
                 self.open_lookarounds.push(OpenLookaround { out, start, ahead, negated });
                 return Ok(());
             }
         }
-        if self.eat("<") {
-            let name_start = self.pos;
-            let Some(length) = self.rest().find('>') else {
-                return Err(unclosed(self.text, start, "group name", "close it with `>`"));
+        if self.cursor.eat("<") {
+            let name_start = self.cursor.pos;
+            let Some(length) = self.cursor.rest().find('>') else {
+                return Err(unclosed(self.cursor.text, start, "group name", "close it with `>`"));
             };
-            self.pos += length + 1;
-            let name = &self.text[name_start..name_start + length];
+            self.cursor.pos += length + 1;
+            let name = &self.cursor.text[name_start..name_start + length];
             let valid = |(i, c): (usize, char)| {
                 c == '_' || c == '$' || c.is_alphabetic() || (i > 0 && c.is_alphanumeric())
             };
             if name.is_empty() || !name.chars().enumerate().all(valid) {
-                return Err(self.invalid("not a group name", name_start));
+                let hint = "names have letters, digits, `_` and `$`";
+                return Err(self.invalid("not a group name", name_start, hint));
             }
             return self.out.open(start);
         }
-        self.bump();
-        let error = self.invalid("unknown kind of group", start);
-        Err(if self.text[start..].starts_with("(?P<") {
-            error.hint("ECMA writes a named group as `(?<name>...)`")
-        } else {
-            error.hint("groups are `(...)`, `(?:...)` and `(?<name>...)`; inline flags are not supported")
-        })
+        self.cursor.bump();
+        let hint = match self.cursor.text[start..].starts_with("(?P<") {
+            true => "ECMA writes a named group as `(?<name>...)`",
+            false => "groups are `(...)`, `(?:...)` and `(?<name>...)`; inline flags are not supported",
+        };
+        Err(self.invalid("unknown kind of group", start, hint))
     }
 
     /// Parses an escape outside a class.
     fn escape(&mut self, start: usize) -> Result<()> {
-        self.pos += 1;
-        match self.peek() {
+        self.cursor.pos += 1;
+        match self.cursor.peek() {
             Some(kind @ ('b' | 'B')) => {
-                self.pos += 1;
+                self.cursor.pos += 1;
                 let boundary = self.looks.word_boundary(&set(class::word()), kind == 'B');
                 return self.condition(boundary, start);
             }
             Some('k' | '1'..='9') => {
-                self.pos += 1;
-                return Err(self
-                    .unsupported("backreferences are not supported", start)
+                self.cursor.pos += 1;
+                let message = "backreferences are not supported";
+                return Err(fault(ErrorKind::Unsupported, message, self.cursor.text, start, self.cursor.pos)
                     .hint("they are not regular: write the text again, or list the alternatives"));
             }
             _ => {}
@@ -352,10 +332,9 @@ impl EcmaParser<'_> {
     /// Parses an escape with the same meaning inside and outside a class. `pos` is after the
     /// backslash.
     fn character_escape(&mut self, start: usize) -> Result<ClassItem> {
-        let Some(c) = self.bump() else {
-            return Err(self
-                .invalid("the pattern ends in a backslash", start)
-                .hint("write `\\\\` for a backslash"));
+        let Some(c) = self.cursor.bump() else {
+            let hint = "write `\\\\` for a backslash";
+            return Err(self.invalid("the pattern ends in a backslash", start, hint));
         };
         let code = match c {
             'd' => return Ok(ClassItem::Set(class::digit())),
@@ -370,26 +349,26 @@ impl EcmaParser<'_> {
             'v' => 0x0B,
             'f' => 0x0C,
             'r' => 0x0D,
-            '0' if !self.peek().is_some_and(|c| c.is_ascii_digit()) => 0,
-            'c' => match self.peek() {
+            '0' if !self.cursor.peek().is_some_and(|c| c.is_ascii_digit()) => 0,
+            'c' => match self.cursor.peek() {
                 Some(letter) if letter.is_ascii_alphabetic() => {
-                    self.pos += 1;
+                    self.cursor.pos += 1;
                     letter as u32 % 32
                 }
-                _ => return Err(self.invalid("`\\c` must be followed by a letter", start)),
+                _ => return Err(self.invalid("`\\c` must be followed by a letter", start, "such as `\\cJ`")),
             },
             'x' => self.hex(2, start)?,
             'u' => self.unicode_escape(start)?,
             '0'..='9' => {
-                return Err(self.invalid("octal escapes are not supported", start).hint("write `\\xHH`"));
+                return Err(self.invalid("octal escapes are not supported", start, "write `\\xHH`"));
             }
             _ if c.is_ascii_alphabetic() => {
-                let error = self.invalid(format!("unknown escape `\\{c}`"), start);
-                return Err(match c {
-                    'A' => error.hint("write `^` for the start of the text"),
-                    'z' | 'Z' => error.hint("write `$` for the end of the text"),
-                    _ => error.hint(format!("write `{c}` for the letter itself")),
-                });
+                let hint = match c {
+                    'A' => "write `^` for the start of the text".to_owned(),
+                    'z' | 'Z' => "write `$` for the end of the text".to_owned(),
+                    _ => format!("write `{c}` for the letter itself"),
+                };
+                return Err(self.invalid(format!("unknown escape `\\{c}`"), start, hint));
             }
             _ => c as u32,
         };
@@ -397,21 +376,24 @@ impl EcmaParser<'_> {
     }
 
     fn hex(&mut self, digits: usize, start: usize) -> Result<u32> {
-        let value = self.rest().get(..digits).filter(|d| d.bytes().all(|b| b.is_ascii_hexdigit()));
+        let value = self.cursor.rest().get(..digits).filter(|d| d.bytes().all(|b| b.is_ascii_hexdigit()));
         match value.and_then(|d| u32::from_str_radix(d, 16).ok()) {
             Some(value) => {
-                self.pos += digits;
+                self.cursor.pos += digits;
                 Ok(value)
             }
-            None => Err(self.invalid(format!("this escape needs {digits} hexadecimal digits"), start)),
+            None => {
+                let message = format!("this escape needs {digits} hexadecimal digits");
+                Err(self.invalid(message, start, "such as `\\x41` and `\\u0041`"))
+            }
         }
     }
 
     /// Parses the rest of `\u`: four digits, a surrogate pair, or a code point in braces.
     fn unicode_escape(&mut self, start: usize) -> Result<u32> {
-        if self.eat("{") {
-            let end = self.rest().find('}').unwrap_or(0);
-            let digits = &self.text[self.pos..self.pos + end];
+        if self.cursor.eat("{") {
+            let end = self.cursor.rest().find('}').unwrap_or(0);
+            let digits = &self.cursor.text[self.cursor.pos..self.cursor.pos + end];
             let significant = digits.trim_start_matches('0');
             let hex = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_hexdigit());
             let value = if hex && significant.len() <= 6 {
@@ -419,76 +401,79 @@ impl EcmaParser<'_> {
             } else {
                 u32::MAX
             };
-            self.pos += end + usize::from(end > 0);
+            self.cursor.pos += end + usize::from(end > 0);
             if value > char::MAX as u32 {
-                return Err(self
-                    .invalid("not a code point", start)
-                    .hint("write hexadecimal digits up to 10FFFF: `\\u{1F600}`"));
+                let hint = "write hexadecimal digits up to 10FFFF: `\\u{1F600}`";
+                return Err(self.invalid("not a code point", start, hint));
             }
             return Ok(value);
         }
         let lead = self.hex(4, start)?;
         if (0xD800..0xDC00).contains(&lead) {
-            let behind = self.pos;
-            if self.eat("\\u")
+            let behind = self.cursor.pos;
+            if self.cursor.eat("\\u")
                 && let Ok(trail) = self.hex(4, start)
                 && (0xDC00..0xE000).contains(&trail)
             {
                 return Ok(0x1_0000 + ((lead - 0xD800) << 10) + (trail - 0xDC00));
             }
-            self.pos = behind;
+            self.cursor.pos = behind;
         }
         Ok(lead)
     }
 
     /// Parses the rest of `\p` or `\P`.
     fn property(&mut self, negated: bool, start: usize) -> Result<ClassUnicode> {
-        let end = if self.eat("{") { self.rest().find('}').unwrap_or(0) } else { 0 };
+        let end = if self.cursor.eat("{") { self.cursor.rest().find('}').unwrap_or(0) } else { 0 };
         if end == 0 {
-            return Err(self.invalid("a property needs a name in braces", start).hint("such as `\\p{L}`"));
+            return Err(self.invalid("a property needs a name in braces", start, "such as `\\p{L}`"));
         }
-        let name = &self.text[self.pos..self.pos + end];
-        self.pos += end + 1;
+        let name = &self.cursor.text[self.cursor.pos..self.cursor.pos + end];
+        self.cursor.pos += end + 1;
         let valid = name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'=');
         let class = valid.then(|| class::property(name)).flatten();
         match class {
             Some(class) if negated => Ok(class::negated(class)),
             Some(class) => Ok(class),
-            None => Err(self
-                .invalid(format!("unknown property `{name}`"), start)
-                .hint("such as `L`, `Lu`, `Script=Greek`, `Alphabetic`")),
+            None => Err(self.invalid(
+                format!("unknown property `{name}`"),
+                start,
+                "such as `L`, `Lu`, `Script=Greek`, `Alphabetic`",
+            )),
         }
     }
 
     /// Parses the rest of a class whose bracket at `start` was read.
     fn class(&mut self, start: usize) -> Result<ClassUnicode> {
-        let negated = self.eat("^");
+        let negated = self.cursor.eat("^");
         let mut members = class::Members::default();
         loop {
-            let at = self.pos;
-            match self.peek() {
-                None => return Err(unclosed(self.text, start, "class", "add a closing bracket")),
+            let at = self.cursor.pos;
+            match self.cursor.peek() {
+                None => return Err(unclosed(self.cursor.text, start, "class", "add a closing bracket")),
                 Some(']') => {
-                    self.pos += 1;
+                    self.cursor.pos += 1;
                     let class = members.finish();
                     return Ok(if negated { class::negated(class) } else { class });
                 }
                 Some(_) => {}
             }
             let low = self.class_item(at)?;
-            let ranged =
-                self.rest().starts_with('-') && !self.rest().starts_with("-]") && self.rest().len() > 1;
+            let ranged = self.cursor.rest().starts_with('-')
+                && !self.cursor.rest().starts_with("-]")
+                && self.cursor.rest().len() > 1;
             if !ranged {
                 members.push(low);
                 continue;
             }
-            self.pos += 1;
-            let dash_end = self.pos;
+            self.cursor.pos += 1;
+            let dash_end = self.cursor.pos;
             let high = self.class_item(dash_end)?;
             match (low, high) {
                 (ClassItem::Code(low), ClassItem::Code(high)) if low <= high => members.range(low, high),
                 (ClassItem::Code(_), ClassItem::Code(_)) => {
-                    return Err(self.invalid("the ends of this range are out of order", at));
+                    let hint = "smallest first";
+                    return Err(self.invalid("the ends of this range are out of order", at, hint));
                 }
                 // Annex B: next to a class on either side, the hyphen is itself a member.
                 (low, high) => {
@@ -501,20 +486,20 @@ impl EcmaParser<'_> {
     }
 
     fn class_item(&mut self, start: usize) -> Result<ClassItem> {
-        let Some(c) = self.bump() else {
-            return Err(self.invalid("the class ends here", start));
+        let Some(c) = self.cursor.bump() else {
+            return Err(self.invalid("the class ends here", start, "add a closing bracket"));
         };
         if c != '\\' {
             return Ok(ClassItem::Code(c as u32));
         }
-        match self.peek() {
+        match self.cursor.peek() {
             Some('b') => {
-                self.pos += 1;
+                self.cursor.pos += 1;
                 Ok(ClassItem::Code(0x08))
             }
             Some('1'..='9') => {
-                self.pos += 1;
-                Err(self.invalid("octal escapes are not supported", start).hint("write `\\xHH`"))
+                self.cursor.pos += 1;
+                Err(self.invalid("octal escapes are not supported", start, "write `\\xHH`"))
             }
             _ => self.character_escape(start),
         }

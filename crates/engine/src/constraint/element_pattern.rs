@@ -28,6 +28,7 @@ use regex_syntax::hir::{Class, Hir};
 
 use super::ir::Ir;
 use crate::char_lang::char_class::unicode;
+use crate::char_lang::cursor::Cursor;
 use crate::char_lang::hir_builder::{HirBuilder, braces, unclosed};
 use crate::char_lang::pattern_text::{check_length, fault};
 use crate::constraint::regular::hir_to_ir;
@@ -54,7 +55,7 @@ const CLASSES: [NamedClass; 8] = [
 /// [`ErrorKind::InvalidPattern`] or [`ErrorKind::TooComplex`], each with the span of the fault.
 pub fn parse(text: &str) -> Result<Ir> {
     check_length(text)?;
-    let hir = ElementParser { text, pos: 0, out: HirBuilder::new(text) }.run()?;
+    let hir = ElementParser { cursor: Cursor::new(text), out: HirBuilder::new(text) }.run()?;
     let mut ir = Ir::new();
     let root = hir_to_ir::node(&hir, &mut ir);
     hir_to_ir::check_states(text, &ir, 0, root)?;
@@ -63,34 +64,35 @@ pub fn parse(text: &str) -> Result<Ir> {
 }
 
 struct ElementParser<'a> {
-    text: &'a str,
-    pos: usize,
+    cursor: Cursor<'a>,
     out: HirBuilder<'a>,
 }
 
 impl ElementParser<'_> {
-    fn rest(&self) -> &str {
-        &self.text[self.pos..]
-    }
-
-    fn invalid(&self, message: impl Into<String>, start: usize, end: usize) -> Error {
-        fault(ErrorKind::InvalidPattern, message, self.text, start, end)
+    fn invalid(
+        &self,
+        message: impl Into<String>,
+        start: usize,
+        end: usize,
+        hint: impl Into<String>,
+    ) -> Error {
+        fault(ErrorKind::InvalidPattern, message, self.cursor.text, start, end).hint(hint)
     }
 
     fn run(mut self) -> Result<Hir> {
-        while let Some(c) = self.rest().chars().next() {
-            let start = self.pos;
+        while let Some(c) = self.cursor.peek() {
+            let start = self.cursor.pos;
             match c {
-                ' ' | '\t' | '\n' | '\r' => self.pos += 1,
+                ' ' | '\t' | '\n' | '\r' => self.cursor.pos += 1,
                 '\'' | '"' => self.literal(c, start)?,
                 '?' | '*' | '+' | '{' => self.quantifier(c, start)?,
                 '(' => {
-                    self.pos += 1;
+                    self.cursor.pos += 1;
                     self.out.open(start)?;
                 }
                 ')' | '|' => {
                     self.need_element(start)?;
-                    self.pos += 1;
+                    self.cursor.pos += 1;
                     if c == '|' {
                         self.out.alternate();
                     } else {
@@ -99,13 +101,13 @@ impl ElementParser<'_> {
                 }
                 _ if c.is_alphanumeric() || c == '_' => self.class(start)?,
                 _ => {
-                    return Err(self
-                        .invalid(format!("unexpected character `{c}`"), start, start + c.len_utf8())
-                        .hint("put literal text in quotes"));
+                    let message = format!("unexpected character `{c}`");
+                    let hint = "put literal text in quotes";
+                    return Err(self.invalid(message, start, start + c.len_utf8(), hint));
                 }
             }
         }
-        self.need_element(self.pos)?;
+        self.need_element(self.cursor.pos)?;
         self.out.finish()
     }
 
@@ -114,7 +116,7 @@ impl ElementParser<'_> {
             return Ok(());
         }
         let hint = "an element is a class name such as UPPER, a literal in quotes or a group; `?` makes one optional";
-        Err(self.invalid("an element is missing here", at, at + 1).hint(hint))
+        Err(self.invalid("an element is missing here", at, at + 1, hint))
     }
 
     fn quantifier(&mut self, c: char, start: usize) -> Result<()> {
@@ -122,21 +124,20 @@ impl ElementParser<'_> {
             '?' => (1, 0, Some(1)),
             '*' => (1, 0, None),
             '+' => (1, 1, None),
-            _ => match braces(self.rest()) {
+            _ => match braces(self.cursor.rest()) {
                 Some(found) => found,
                 None => {
-                    return Err(self
-                        .invalid("not a quantifier", start, start + 1)
-                        .hint("write `{2}`, `{2,}` or `{2,4}`, and a literal brace in quotes"));
+                    let hint = "write `{2}`, `{2,}` or `{2,4}`, and a literal brace in quotes";
+                    return Err(self.invalid("not a quantifier", start, start + 1, hint));
                 }
             },
         };
-        self.pos += length;
-        self.out.quantify(min, max, start, self.pos)
+        self.cursor.pos += length;
+        self.out.quantify(min, max, start, self.cursor.pos)
     }
 
     fn class(&mut self, start: usize) -> Result<()> {
-        let rest = self.rest();
+        let rest = self.cursor.rest();
         let length = rest.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(rest.len());
         let name = &rest[..length];
         let Some((_, ranges)) = CLASSES.iter().find(|(known, _)| *known == name) else {
@@ -145,22 +146,26 @@ impl ElementParser<'_> {
                 Some(known) => format!("did you mean {known}?"),
                 None => format!("the classes are {}; put literal text in quotes", all.join(", ")),
             };
-            return Err(self.invalid(format!("unknown class `{name}`"), start, start + length).hint(hint));
+            return Err(self.invalid(format!("unknown class `{name}`"), start, start + length, hint));
         };
-        self.pos += length;
+        self.cursor.pos += length;
         self.out.atom(Hir::class(Class::Unicode(unicode(ranges))));
         Ok(())
     }
 
     fn literal(&mut self, quote: char, start: usize) -> Result<()> {
         let mut value = String::new();
-        self.pos += 1;
+        self.cursor.pos += 1;
         loop {
-            let at = self.pos;
-            let Some(c) = self.rest().chars().next() else {
-                return Err(unclosed(self.text, start, "literal", &format!("close it with `{quote}`")));
+            let at = self.cursor.pos;
+            let Some(c) = self.cursor.bump() else {
+                return Err(unclosed(
+                    self.cursor.text,
+                    start,
+                    "literal",
+                    &format!("close it with `{quote}`"),
+                ));
             };
-            self.pos += c.len_utf8();
             match c {
                 _ if c == quote => break,
                 '\\' => value.push(self.escape(at)?),
@@ -168,9 +173,8 @@ impl ElementParser<'_> {
             }
         }
         if value.is_empty() {
-            return Err(self
-                .invalid("an empty literal", start, self.pos)
-                .hint("leave it out, or use `?` to make an element optional"));
+            let hint = "leave it out, or use `?` to make an element optional";
+            return Err(self.invalid("an empty literal", start, self.cursor.pos, hint));
         }
         self.out.atom(Hir::literal(value.into_bytes()));
         Ok(())
@@ -179,29 +183,33 @@ impl ElementParser<'_> {
     /// Parses an escape and returns its character. The backslash of the escape is at `start`.
     fn escape(&mut self, start: usize) -> Result<char> {
         let hint = "the escapes are \\n, \\t, \\r, \\\\, \\', \\\" and \\u{..}";
-        let Some(c) = self.rest().chars().next() else {
-            return Err(self.invalid("an escape is cut off", start, start + 1).hint(hint));
+        let Some(c) = self.cursor.bump() else {
+            return Err(self.invalid("an escape is cut off", start, start + 1, hint));
         };
-        self.pos += c.len_utf8();
         match c {
             'n' => Ok('\n'),
             't' => Ok('\t'),
             'r' => Ok('\r'),
             '\\' | '\'' | '"' => Ok(c),
             'u' => {
-                let digits = self.rest().strip_prefix('{').and_then(|r| r.split_once('}')).map(|(d, _)| d);
+                let digits =
+                    self.cursor.rest().strip_prefix('{').and_then(|r| r.split_once('}')).map(|(d, _)| d);
                 let length = digits.map_or(0, |d| d.len() + 2);
                 let value = digits
                     .filter(|d| (1..=6).contains(&d.len()) && d.bytes().all(|b| b.is_ascii_hexdigit()))
                     .and_then(|d| u32::from_str_radix(d, 16).ok())
                     .and_then(char::from_u32);
-                self.pos += length;
+                self.cursor.pos += length;
                 value.ok_or_else(|| {
-                    self.invalid("not a code point", start, self.pos)
-                        .hint("write up to six hexadecimal digits: `\\u{e9}`")
+                    self.invalid(
+                        "not a code point",
+                        start,
+                        self.cursor.pos,
+                        "write up to six hexadecimal digits: `\\u{e9}`",
+                    )
                 })
             }
-            _ => Err(self.invalid(format!("unknown escape `\\{c}`"), start, self.pos).hint(hint)),
+            _ => Err(self.invalid(format!("unknown escape `\\{c}`"), start, self.cursor.pos, hint)),
         }
     }
 }

@@ -52,14 +52,9 @@ pub fn parse(pattern: &str) -> Result<Ir> {
         }
     };
     if *ir.node(root) == Node::Never {
-        return Err(fault(
-            ErrorKind::Unsatisfiable,
-            "no text matches this pattern",
-            pattern,
-            0,
-            pattern.len(),
-        )
-        .hint("look for empty classes and for anchors in the middle"));
+        let message = "no text matches this pattern";
+        return Err(fault(ErrorKind::Unsatisfiable, message, pattern, 0, pattern.len())
+            .hint("look for empty classes and for anchors in the middle"));
     }
     hir_to_ir::check_states(pattern, &ir, 0, root)?;
     ir.set_root(root);

@@ -7,6 +7,7 @@
 //! A token list was rejected: the two notations differ in their tokens, and errors need the
 //! position of a character inside a token.
 
+pub(super) use crate::char_lang::cursor::Cursor;
 use crate::char_lang::pattern_text;
 use crate::error::{Error, ErrorKind, Place, Result};
 
@@ -35,52 +36,7 @@ pub(super) fn fault(kind: ErrorKind, message: impl Into<String>, text: &str, spa
     pattern_text::fault(kind, message, &text[from..to], start - from, end.min(to) - from).at(place)
 }
 
-/// A position in a text, in bytes.
-#[derive(Debug, Clone)]
-pub(super) struct Cursor<'a> {
-    pub text: &'a str,
-    pub pos: usize,
-}
-
-impl<'a> Cursor<'a> {
-    pub(super) fn new(text: &'a str) -> Self {
-        // A byte order mark is not part of the grammar.
-        let pos = if text.starts_with('\u{feff}') { 3 } else { 0 };
-        Cursor { text, pos }
-    }
-
-    pub(super) fn rest(&self) -> &'a str {
-        &self.text[self.pos..]
-    }
-
-    pub(super) fn peek(&self) -> Option<char> {
-        self.rest().chars().next()
-    }
-
-    /// Consumes and returns one character.
-    pub(super) fn bump(&mut self) -> Option<char> {
-        let c = self.peek()?;
-        self.pos += c.len_utf8();
-        Some(c)
-    }
-
-    /// Consumes `token` if it is next; returns true if it was.
-    pub(super) fn eat(&mut self, token: &str) -> bool {
-        let found = self.rest().starts_with(token);
-        if found {
-            self.pos += token.len();
-        }
-        found
-    }
-
-    /// Consumes and returns characters as long as `wanted` accepts them.
-    pub(super) fn take_while(&mut self, wanted: impl Fn(char) -> bool) -> &'a str {
-        let rest = self.rest();
-        let length = rest.find(|c| !wanted(c)).unwrap_or(rest.len());
-        self.pos += length;
-        &rest[..length]
-    }
-
+impl Cursor<'_> {
     /// Skips white space and comments. A comment begins with `comment` and ends with its line.
     pub(super) fn skip_blanks(&mut self, comment: &str) {
         loop {

@@ -83,11 +83,8 @@ impl ExprBuilder {
         grammar: &mut Grammar,
     ) -> Result<()> {
         if self.current.close != close {
-            return Err(cursor.invalid(
-                format!("`{close}` closes nothing"),
-                (at, at + 1),
-                "remove it, or put it in quotes",
-            ));
+            let hint = "remove it, or put it in quotes";
+            return Err(cursor.invalid(format!("`{close}` closes nothing"), (at, at + 1), hint));
         }
         // The outermost frame has no closing bracket, so there is an outer frame here.
         let Some(outer) = self.outer.pop() else { return Ok(()) };
@@ -111,18 +108,12 @@ impl ExprBuilder {
         grammar: &mut Grammar,
     ) -> Result<()> {
         if max.is_some_and(|max| max < min) {
-            return Err(cursor.invalid(
-                "the numbers of this repetition are out of order",
-                span,
-                "smallest first",
-            ));
+            let hint = "smallest first";
+            return Err(cursor.invalid("the numbers of this repetition are out of order", span, hint));
         }
         let Some(last) = self.current.items.pop() else {
-            return Err(cursor.invalid(
-                "nothing to repeat",
-                span,
-                "a repetition follows a string, a class, a name or a group",
-            ));
+            let hint = "a repetition follows a string, a class, a name or a group";
+            return Err(cursor.invalid("nothing to repeat", span, hint));
         };
         let expr = grammar.repeat(last, min, max);
         self.item(expr);
@@ -136,11 +127,8 @@ impl ExprBuilder {
     pub(super) fn finish(self, cursor: &Cursor, grammar: &mut Grammar) -> Result<ExprId> {
         if self.is_open() {
             let at = self.current.start;
-            return Err(cursor.invalid(
-                "unclosed group",
-                (at, at + 1),
-                format!("add the closing `{}`", self.current.close),
-            ));
+            let hint = format!("add the closing `{}`", self.current.close);
+            return Err(cursor.invalid("unclosed group", (at, at + 1), hint));
         }
         Ok(self.current.finish(grammar))
     }

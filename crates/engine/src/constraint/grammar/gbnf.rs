@@ -41,13 +41,15 @@ use crate::error::{Error, ErrorKind, Result};
 /// names that are undefined or defined twice, `Unsatisfiable` if the grammar matches no text,
 /// `TooComplex` above a limit.
 pub(crate) fn parse(text: &str) -> Result<Ir> {
-    compile(&grammar(text)?)
+    compile(grammar(text)?)
 }
 
 /// Parses a GBNF grammar into rules.
 pub(super) fn grammar(text: &str) -> Result<Grammar> {
     check_length(text)?;
     let mut parser = GbnfParser { cursor: Cursor::new(text), grammar: Grammar::new(text) };
+    // A byte order mark is not part of the grammar.
+    parser.cursor.eat("\u{feff}");
     parser.blanks();
     while parser.cursor.peek().is_some() {
         parser.definition()?;
@@ -169,22 +171,15 @@ impl<'a> GbnfParser<'a> {
         let rest = self.cursor.rest();
         let line = rest.split(['\n', '\r']).next().unwrap_or(rest);
         let Some(end) = line.find('>').filter(|&end| end > 1) else {
-            return Err(self.cursor.invalid(
-                "not a token",
-                (start, start + 1),
-                "a token is written `<name>`; other text stands in double quotes",
-            ));
+            let hint = "a token is written `<name>`; other text stands in double quotes";
+            return Err(self.cursor.invalid("not a token", (start, start + 1), hint));
         };
         self.cursor.pos += end + 1;
         let token = &rest[..=end];
         if token.starts_with("<[") {
             let message = "a token by its number, which only a vocabulary knows";
-            return Err(self.grammar.fault(
-                ErrorKind::Unsupported,
-                message,
-                (start, self.cursor.pos),
-                "write the text of the token, such as `<name>`",
-            ));
+            let hint = "write the text of the token, such as `<name>`";
+            return Err(self.grammar.fault(ErrorKind::Unsupported, message, (start, self.cursor.pos), hint));
         }
         Ok(token)
     }
@@ -219,11 +214,8 @@ impl<'a> GbnfParser<'a> {
         };
         self.cursor.take_while(blank);
         if !self.cursor.eat("}") || min.is_none() && max.is_none() {
-            return Err(self.cursor.invalid(
-                "not a repetition",
-                (start, self.cursor.pos),
-                "write `{2}`, `{2,}`, `{2,4}` or `{,4}`",
-            ));
+            let hint = "write `{2}`, `{2,}`, `{2,4}` or `{,4}`";
+            return Err(self.cursor.invalid("not a repetition", (start, self.cursor.pos), hint));
         }
         Ok((min.unwrap_or(0), max))
     }
@@ -238,11 +230,8 @@ impl<'a> GbnfParser<'a> {
             let at = self.cursor.pos;
             let lo = match self.cursor.peek() {
                 None | Some('\n') => {
-                    return Err(self.cursor.invalid(
-                        "unclosed class",
-                        (start, start + 1),
-                        "close it with `]`; a line break is written `\\n`",
-                    ));
+                    let hint = "close it with `]`; a line break is written `\\n`";
+                    return Err(self.cursor.invalid("unclosed class", (start, start + 1), hint));
                 }
                 Some(']') => break,
                 Some(_) => self.member()?,
@@ -256,11 +245,9 @@ impl<'a> GbnfParser<'a> {
                 hi = self.member()?;
             }
             if hi < lo {
-                return Err(self.cursor.invalid(
-                    "the ends of this range are out of order",
-                    (at, self.cursor.pos),
-                    "smallest first, or escape the `-`",
-                ));
+                let message = "the ends of this range are out of order";
+                let hint = "smallest first, or escape the `-`";
+                return Err(self.cursor.invalid(message, (at, self.cursor.pos), hint));
             }
             ranges.push((lo, hi));
         }

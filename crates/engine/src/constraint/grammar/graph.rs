@@ -1,22 +1,22 @@
 //! Rule graphs: each rule as a small automaton whose edges are texts, characters, calls, or empty.
 //!
 //! A graph has one start and one end, which are different states. Alternatives and sequences need
-//! no empty edges, repetitions need two. Counted repetitions are written out. So sizes are computed
-//! before anything is built, and grammars above [`MAX_EDGES`] are refused.
+//! no empty edges, repetitions need two. Counted repetitions are written out, and grammars above
+//! [`MAX_EDGES`] are refused.
 //!
-//! A nullable part is repeated without its empty text, any number of times up to the maximum. Then
-//! one empty edge exits a counted repetition. If each of n parts were optional by itself, every
-//! state among them would lead to all later ones. Each byte of an ambiguous text would then follow
-//! n² calls.
+//! A nullable part is repeated without its empty text, any number of times up to the maximum. For
+//! this it becomes a rule. Then one empty edge exits a counted repetition. If each of n parts were
+//! optional by itself, every state among them would lead to all later ones. Each byte of an
+//! ambiguous text would then follow n² calls.
 //!
 //! # Cost
 //! Time and memory are linear in the result.
 //!
 //! # Alternatives considered
-//! Transforming expressions instead of graphs was rejected: removing the empty text from a sequence
-//! of n optional parts doubles it n times. In a graph it adds n edges.
+//! Removing the empty text from expressions was rejected: it doubles a sequence of n optional parts n
+//! times. In the graph of a rule it adds n edges.
 
-use super::rules::{Expr, ExprId, Grammar, RuleIx};
+use super::rules::{Expr, ExprId, Grammar, Rule, RuleIx};
 use crate::error::{Error, ErrorKind, Result};
 
 /// Maximum number of edges of all rules of a grammar together, in each stage of compilation.
@@ -121,26 +121,34 @@ pub(super) fn reachable(
     (seen, order)
 }
 
+/// Makes a rule of each nullable part that is repeated a limited number of times.
+pub(super) fn name_repeated_parts(grammar: &mut Grammar) {
+    let nullable = nullable(grammar);
+    for id in 0..grammar.exprs.len() {
+        if let Expr::Repeat(part, min, max @ Some(2..)) = grammar.exprs[id]
+            && nullable[part as usize]
+            && !matches!(grammar.expr(part), Expr::Rule(_))
+        {
+            let rule = grammar.anonymous("(repeated part)", part, (0, 0));
+            let call = grammar.push(Expr::Rule(rule));
+            grammar.exprs[id] = Expr::Repeat(call, min, max);
+        }
+    }
+}
+
 /// Builds the graphs of all rules, in rule order.
 ///
 /// # Errors
 /// Returns [`ErrorKind::TooComplex`] with the span of the rule that exceeds the limit.
 pub(super) fn build(grammar: &Grammar) -> Result<Vec<RuleGraph>> {
     let nullable = nullable(grammar);
-    let sizes = sizes(grammar, &nullable);
-    let shape = ExprProperties { grammar, nullable: &nullable, sizes: &sizes };
-    let mut total = 0u64;
-    let mut graphs = Vec::with_capacity(grammar.rules.len());
-    for rule in &grammar.rules {
-        // Every rule has a body once the grammar is finished.
-        let Some(body) = rule.body else { continue };
-        total = total.saturating_add(sizes[body as usize].0);
-        if total > MAX_EDGES as u64 {
-            return Err(too_large(grammar, rule.span, &rule.name));
-        }
-        graphs.push(graph(&shape, body));
-    }
-    Ok(graphs)
+    let mut left = MAX_EDGES;
+    // Every rule has a body once the grammar is finished.
+    let rules = grammar.rules.iter().filter_map(|rule| Some((rule, rule.body?)));
+    let build = |(rule, body): (&Rule, ExprId)| {
+        graph(grammar, &nullable, body, &mut left).ok_or_else(|| too_large(grammar, rule.span, &rule.name))
+    };
+    rules.map(build).collect()
 }
 
 /// Returns an error about the size of a rule.
@@ -208,192 +216,91 @@ fn nullable(grammar: &Grammar) -> Vec<bool> {
     empty
 }
 
-/// Returns for each expression two sizes: of all its texts, and of its texts without the empty one.
-/// A size counts edges, or states where those are more.
-fn sizes(grammar: &Grammar, nullable: &[bool]) -> Vec<(u64, u64)> {
-    let mut sizes: Vec<(u64, u64)> = Vec::with_capacity(grammar.exprs.len());
-    // Children are pushed before their parents.
-    for (id, expr) in grammar.exprs.iter().enumerate() {
-        let all = |parts: &[ExprId], of: &dyn Fn(&ExprId) -> u64| {
-            parts.iter().fold(0, |sum: u64, part| sum.saturating_add(of(part)))
-        };
-        let (of, filled) = (|id: &ExprId| sizes[*id as usize].0, |id: &ExprId| sizes[*id as usize].1);
-        let whole = match expr {
-            Expr::Seq(parts) | Expr::Alt(parts) => all(parts, &of),
-            Expr::Repeat(part, min, max) => {
-                let shape = ExprProperties { grammar, nullable, sizes: &sizes };
-                let part = if shape.repeats_nonempty(*part, *max) { filled(part) } else { of(part) };
-                part.saturating_add(2).saturating_mul(shape.count(id, *min, *max))
-            }
-            Expr::Token(part) => of(part).saturating_add(2 + grammar.ignored.len() as u64),
-            Expr::Literal(_) | Expr::Class(_) | Expr::Rule(_) | Expr::Foreign(_) | Expr::OtherThan(_) => 1,
-        };
-        let rest = match expr {
-            _ if !nullable[id] => whole,
-            Expr::Seq(parts) => whole.saturating_add(all(parts, &filled)),
-            Expr::Alt(parts) => all(parts, &filled),
-            Expr::Repeat(part, min, max) => {
-                let shape = ExprProperties { grammar, nullable, sizes: &sizes };
-                filled(part).saturating_add(4).saturating_mul(shape.count(id, *min, *max))
-            }
-            Expr::Token(part) => filled(part).saturating_add(2 + 2 * grammar.ignored.len() as u64),
-            _ => whole,
-        };
-        sizes.push((whole, rest));
-    }
-    sizes
-}
+/// An expression to be built between two states.
+type PendingPart = (ExprId, u32, u32);
 
-/// The known properties of the expressions of a grammar.
-struct ExprProperties<'a> {
-    grammar: &'a Grammar,
-    nullable: &'a [bool],
-    sizes: &'a [(u64, u64)],
-}
-
-impl ExprProperties<'_> {
-    /// Number of copies of the part of a repetition that are written out.
-    fn count(&self, repeat: usize, min: u32, max: Option<u32>) -> u64 {
-        let Expr::Repeat(part, ..) = self.grammar.exprs[repeat] else { return 1 };
-        let open = if self.nullable[part as usize] { 1 } else { min.saturating_add(1) };
-        u64::from(max.unwrap_or(open).max(1))
-    }
-
-    /// Returns true if a part is repeated without its empty text. This is so where the part is
-    /// written out more than once, unless removing the empty text from deeply nested sequences
-    /// makes it much larger.
-    fn repeats_nonempty(&self, part: ExprId, max: Option<u32>) -> bool {
-        let (whole, filled) = self.sizes[part as usize];
-        self.nullable[part as usize] && max.is_some_and(|m| m > 1) && filled <= whole.saturating_mul(4)
-    }
-}
-
-/// An expression to be built between two states; with or without its empty text.
-#[derive(Clone, Copy)]
-struct PendingPart {
-    id: ExprId,
-    filled: bool,
-    from: u32,
-    to: u32,
-}
-
-/// Builds the graph of one expression, with an explicit stack of parts and their two states.
-fn graph(shape: &ExprProperties, body: ExprId) -> RuleGraph {
-    let (grammar, nullable) = (shape.grammar, shape.nullable);
+/// Builds the graph of one expression, with an explicit stack of parts. Returns `None` if it has more
+/// than `left` parts, which it takes away.
+fn graph(grammar: &Grammar, nullable: &[bool], body: ExprId, left: &mut usize) -> Option<RuleGraph> {
     let mut graph = RuleGraph::new();
-    let mut todo = vec![PendingPart { id: body, filled: false, from: graph.start, to: graph.end }];
-    while let Some(part) = todo.pop() {
-        let PendingPart { id, from, to, .. } = part;
-        // An expression that is not nullable has no empty text to remove.
-        let filled = part.filled && nullable[id as usize];
+    let mut todo: Vec<PendingPart> = vec![(body, graph.start, graph.end)];
+    while let Some((id, from, to)) = todo.pop() {
+        *left = left.checked_sub(1).filter(|&left| todo.len() <= left)?;
         match grammar.expr(id) {
-            Expr::Literal(text) if text.is_empty() && filled => {}
             Expr::Literal(text) if text.is_empty() => graph.edge(from, Label::Empty, to),
             Expr::Class(ranges) if ranges.is_empty() => {}
             // Only a repetition of it has a meaning.
             Expr::OtherThan(_) => {}
             Expr::Literal(_) | Expr::Class(_) | Expr::Foreign(_) => graph.edge(from, Label::Term(id), to),
-            Expr::Rule(rule) if filled => graph.edge(from, Label::Filled(*rule), to),
             Expr::Rule(rule) => graph.edge(from, Label::Rule(*rule), to),
-            Expr::Seq(parts) => sequence(&mut graph, &mut todo, parts, PendingPart { filled, ..part }),
-            Expr::Alt(parts) if is_list(grammar, parts) => graph.edge(from, Label::Term(id), to),
-            Expr::Alt(parts) => todo.extend(parts.iter().map(|&id| PendingPart { id, filled, from, to })),
-            Expr::Repeat(_, _, Some(0)) if filled => {}
-            Expr::Repeat(of, min, max) => {
-                let least = if nullable[*of as usize] { 0 } else { *min };
-                let inner =
-                    PendingPart { id: *of, filled: filled || shape.repeats_nonempty(*of, *max), ..part };
-                match filled {
-                    true => repeat_filled(&mut graph, &mut todo, *max, inner),
-                    false => repeat(&mut graph, &mut todo, (least, *max), inner),
+            Expr::Seq(parts) => {
+                let mut at = from;
+                for (i, &id) in parts.iter().enumerate() {
+                    let next = if i + 1 == parts.len() { to } else { graph.state() };
+                    todo.push((id, at, next));
+                    at = next;
                 }
             }
-            Expr::Token(of) if grammar.ignored.is_empty() => {
-                todo.push(PendingPart { id: *of, filled, from, to })
+            Expr::Alt(parts) if is_list(grammar, parts) => graph.edge(from, Label::Term(id), to),
+            Expr::Alt(parts) => todo.extend(parts.iter().map(|&id| (id, from, to))),
+            Expr::Repeat(of, min, max) => {
+                *left = left.checked_sub(max.unwrap_or(*min) as usize)?;
+                let least = if nullable[*of as usize] { 0 } else { *min };
+                match grammar.expr(*of) {
+                    Expr::Rule(rule) if nullable[*of as usize] && max.is_some_and(|max| max > 1) => {
+                        let filled =
+                            |graph: &mut RuleGraph, at, next| graph.edge(at, Label::Filled(*rule), next);
+                        repeat(&mut graph, (least, *max), (from, to), filled);
+                    }
+                    _ => repeat(&mut graph, (least, *max), (from, to), |_, at, next| {
+                        todo.push((*of, at, next))
+                    }),
+                }
             }
+            Expr::Token(of) if grammar.ignored.is_empty() => todo.push((*of, from, to)),
             Expr::Token(of) => {
                 let after = graph.state();
-                todo.push(PendingPart { id: *of, filled, from, to: after });
-                for &rule in &grammar.ignored {
-                    graph.edge(after, Label::Rule(rule), after);
-                    if filled {
-                        graph.edge(from, Label::Filled(rule), after);
-                    }
-                }
+                todo.push((*of, from, after));
+                grammar.ignored.iter().for_each(|&rule| graph.edge(after, Label::Rule(rule), after));
                 graph.edge(after, Label::Empty, to);
             }
         }
     }
-    graph
+    Some(graph)
 }
 
-/// Builds parts one after the other. Without the empty text, some part is the first that takes
-/// text: a path enters the sequence there and continues as usual.
-fn sequence(graph: &mut RuleGraph, todo: &mut Vec<PendingPart>, parts: &[ExprId], whole: PendingPart) {
-    let mut at = whole.from;
-    for (i, &id) in parts.iter().enumerate() {
-        let next = if i + 1 == parts.len() { whole.to } else { graph.state() };
-        if whole.filled {
-            todo.push(PendingPart { id, filled: true, from: whole.from, to: next });
-        }
-        if !whole.filled || i > 0 {
-            todo.push(PendingPart { id, filled: false, from: at, to: next });
-        }
-        at = next;
-    }
-}
-
-/// Builds a part that occurs at least once and at most `max` times.
-fn repeat_filled(graph: &mut RuleGraph, todo: &mut Vec<PendingPart>, max: Option<u32>, part: PendingPart) {
-    let (first, next) = (graph.state(), graph.state());
-    graph.edge(part.from, Label::Empty, first);
-    todo.push(PendingPart { from: first, to: next, ..part });
-    match max {
-        Some(max) => repeat(graph, todo, (0, Some(max - 1)), PendingPart { from: next, ..part }),
-        None => {
-            graph.edge(next, Label::Empty, first);
-            graph.edge(next, Label::Empty, part.to);
-        }
-    }
-}
-
+/// Builds `min` to `max` parts, each of which `part` adds between two states.
 fn repeat(
     graph: &mut RuleGraph,
-    todo: &mut Vec<PendingPart>,
     (min, max): (u32, Option<u32>),
-    part: PendingPart,
+    (from, to): (u32, u32),
+    mut part: impl FnMut(&mut RuleGraph, u32, u32),
 ) {
-    let (mut at, to) = (part.from, part.to);
+    let mut at = from;
     // Without a maximum, the last part that must occur is the one that may recur.
     let alone = if max.is_none() { min.saturating_sub(1) } else { min };
-    for _ in 0..alone {
+    for i in 0..max.unwrap_or(alone) {
         let next = graph.state();
-        todo.push(PendingPart { from: at, to: next, ..part });
-        at = next;
-    }
-    let Some(max) = max else {
-        if min > 0 {
-            let (first, next) = (graph.state(), graph.state());
-            graph.edge(at, Label::Empty, first);
-            todo.push(PendingPart { from: first, to: next, ..part });
-            graph.edge(next, Label::Empty, first);
-            graph.edge(next, Label::Empty, to);
-            return;
+        if i >= alone {
+            graph.edge(at, Label::Empty, to);
         }
-        // Uses a state of its own: other edges at `from` or `to` could enter a loop there.
-        let middle = graph.state();
-        graph.edge(at, Label::Empty, middle);
-        todo.push(PendingPart { from: middle, to: middle, ..part });
-        graph.edge(middle, Label::Empty, to);
-        return;
-    };
-    for _ in min..max {
-        let next = graph.state();
-        graph.edge(at, Label::Empty, to);
-        todo.push(PendingPart { from: at, to: next, ..part });
+        part(graph, at, next);
         at = next;
     }
-    graph.edge(at, Label::Empty, to);
+    match max {
+        Some(_) => graph.edge(at, Label::Empty, to),
+        // Uses states of its own: other edges at `from` or `to` could enter a loop there.
+        None => {
+            let first = graph.state();
+            let next = if min > 0 { graph.state() } else { first };
+            graph.edge(at, Label::Empty, first);
+            part(graph, first, next);
+            if min > 0 {
+                graph.edge(next, Label::Empty, first);
+            }
+            graph.edge(next, Label::Empty, to);
+        }
+    }
 }
 
 /// Returns true if the alternatives are a list of words, which is cheaper to keep as a list than as

@@ -93,7 +93,7 @@ const COMMON_TERMINALS: [(&str, &str); 20] = [
 /// `policy` is for the JSON values of its schemas, and strings with `x-verbatim` in them copy from
 /// `source`.
 pub(in crate::constraint) fn parse_from(text: &str, policy: &Policy, source: Quoting<'_>) -> Result<Ir> {
-    compile(&grammar(text, policy, source)?)
+    compile(grammar(text, policy, source)?)
 }
 
 /// Parses a grammar in the Lark subset into rules.
@@ -101,6 +101,8 @@ pub(super) fn grammar(text: &str, policy: &Policy, source: Quoting<'_>) -> Resul
     check_length(text)?;
     let (cursor, grammar) = (Cursor::new(text), Grammar::new(text));
     let mut parser = LarkParser { cursor, grammar, policy, source, in_rule: false, priorities: 0 };
+    // A byte order mark is not part of the grammar.
+    parser.cursor.eat("\u{feff}");
     parser.blanks();
     while parser.cursor.peek().is_some() {
         if parser.cursor.peek() == Some('%') {
@@ -207,11 +209,8 @@ impl<'a> LarkParser<'a> {
             return Err(self.cursor.unexpected().hint("a rule is written `name: ...`"));
         }
         if !name.trim_start_matches('_').starts_with(|c: char| c.is_ascii_alphabetic()) {
-            return Err(self.cursor.invalid(
-                "a name must have a letter before its digits",
-                span,
-                "such as `rule_1`",
-            ));
+            let hint = "such as `rule_1`";
+            return Err(self.cursor.invalid("a name must have a letter before its digits", span, hint));
         }
         self.in_rule = !is_terminal(name);
         let body = self.alternatives(start)?;
@@ -305,11 +304,8 @@ impl<'a> LarkParser<'a> {
         let terminal = is_terminal(name);
         if !self.in_rule && !terminal {
             let message = format!("a terminal refers to the rule `{name}`");
-            return Err(self.cursor.invalid(
-                message,
-                self.span(start),
-                "terminals (in upper case) may refer to terminals only",
-            ));
+            let hint = "terminals (in upper case) may refer to terminals only";
+            return Err(self.cursor.invalid(message, self.span(start), hint));
         }
         let rule = self.grammar.rule(name, (start, self.cursor.pos));
         let expr = self.grammar.push(Expr::Rule(rule));
@@ -422,7 +418,7 @@ impl<'a> LarkParser<'a> {
                 self.in_rule = false;
                 let body = self.alternatives(start)?;
                 let span = self.span(start);
-                let rule = self.grammar.anonymous(body, span);
+                let rule = self.grammar.anonymous("(ignored text)", body, span);
                 self.grammar.ignored.push(rule);
                 Ok(())
             }
@@ -430,11 +426,8 @@ impl<'a> LarkParser<'a> {
             "llguidance" => self.options(start),
             _ => {
                 let message = format!("`%{word}` is not supported");
-                Err(self.unsupported(
-                    &message,
-                    start,
-                    "there are `%ignore`, `%import common.NAME` and `%json`",
-                ))
+                let hint = "there are `%ignore`, `%import common.NAME` and `%json`";
+                Err(self.unsupported(&message, start, hint))
             }
         }
     }

@@ -123,8 +123,9 @@ fn check_length(text: &str) -> Result<()> {
 }
 
 /// Compiles rules to the intermediate representation.
-fn compile(grammar: &rules::Grammar) -> Result<Ir> {
-    let graphs = graph::build(grammar)?;
-    let graphs = analysis::without_empty(grammar, graphs)?;
-    lower::lower(grammar, &graphs)
+fn compile(mut grammar: rules::Grammar) -> Result<Ir> {
+    graph::name_repeated_parts(&mut grammar);
+    let graphs = graph::build(&grammar)?;
+    let graphs = analysis::without_empty(&grammar, graphs)?;
+    lower::lower(&grammar, &graphs)
 }

@@ -30,7 +30,7 @@ pub(super) fn resolve(grammar: &mut Grammar) -> Result<()> {
             body = grammar.push(Expr::Repeat(body, 0, Some(1)));
         }
         // Parts precede what they are parts of, so the new parts need a rule.
-        let rule = grammar.anonymous(body, (0, 0));
+        let rule = grammar.anonymous("(other tokens)", body, (0, 0));
         grammar.exprs[id as usize] = Expr::Rule(rule);
     }
     refuse_single(grammar)
@@ -57,10 +57,6 @@ fn refuse_single(grammar: &Grammar) -> Result<()> {
     };
     let rule = &grammar.rules[rule as usize];
     let message = format!("`{}` counts tokens, which a text does not show", rule.name);
-    Err(grammar.fault(
-        ErrorKind::Unsupported,
-        message,
-        rule.span,
-        "write `!<name>*` or `!<name>+`: any text without that token",
-    ))
+    let hint = "write `!<name>*` or `!<name>+`: any text without that token";
+    Err(grammar.fault(ErrorKind::Unsupported, message, rule.span, hint))
 }

@@ -99,12 +99,8 @@ fn convert(hir: &Hir, span: Span, grammar: &mut Grammar) -> Result<ExprId> {
         ),
         HirKind::Look(_) => {
             let message = "anchors and word boundaries have no meaning inside a terminal";
-            return Err(grammar.fault(
-                ErrorKind::Unsupported,
-                message,
-                span,
-                "remove them: a terminal always matches as a whole",
-            ));
+            let hint = "remove them: a terminal always matches as a whole";
+            return Err(grammar.fault(ErrorKind::Unsupported, message, span, hint));
         }
         HirKind::Capture(capture) => return convert(&capture.sub, span, grammar),
         HirKind::Repetition(repetition) => {

@@ -136,12 +136,8 @@ impl Grammar {
         let rule = &mut self.rules[ix as usize];
         if rule.body.is_some() {
             let message = format!("`{name}` is defined twice");
-            return Err(self.fault(
-                ErrorKind::InvalidPattern,
-                message,
-                span,
-                "join the two definitions with `|`",
-            ));
+            let hint = "join the two definitions with `|`";
+            return Err(self.fault(ErrorKind::InvalidPattern, message, span, hint));
         }
         rule.body = Some(body);
         rule.span = span;
@@ -149,8 +145,8 @@ impl Grammar {
     }
 
     /// Adds a rule without a name of its own.
-    pub(super) fn anonymous(&mut self, body: ExprId, span: Span) -> RuleIx {
-        self.rules.push(Rule { name: "(ignored text)".to_owned(), body: Some(body), span, implied: true });
+    pub(super) fn anonymous(&mut self, name: &str, body: ExprId, span: Span) -> RuleIx {
+        self.rules.push(Rule { name: name.to_owned(), body: Some(body), span, implied: true });
         self.rules.len() as RuleIx - 1
     }
 

@@ -8,7 +8,6 @@ use super::ids::{ByteString, NodeId, Parts, RuleId};
 use super::node::Node;
 use super::object::{Extra, Object};
 use super::span_source::SpanSource;
-use super::tool_schema::ToolSchema;
 use crate::warning::Warning;
 
 /// A constraint in the intermediate representation: an arena of nodes, the rules among them, the
@@ -30,6 +29,18 @@ pub struct Ir {
     pub(crate) tools: Vec<ToolSchema>,
     /// Nodes of character classes that were lowered to UTF-8.
     pub(in crate::constraint) classes: FxHashMap<Box<[(char, char)]>, NodeId>,
+}
+
+/// The schema of a tool in a constraint. Only compiling shows whether some schemas allow anything.
+#[derive(Debug, Clone)]
+pub(crate) struct ToolSchema {
+    /// The node of the arguments.
+    pub node: NodeId,
+    pub name: String,
+    /// JSON pointer of the schema in the list of tools.
+    pub pointer: String,
+    /// True if the tool may be left out.
+    pub skipped: bool,
 }
 
 impl Default for Ir {

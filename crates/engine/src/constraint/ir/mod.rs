@@ -20,17 +20,14 @@
 mod arena;
 mod ids;
 mod node;
-mod number;
 mod object;
 mod span_source;
-mod tool_schema;
 
 pub use arena::Ir;
+pub(crate) use arena::ToolSchema;
 pub(in crate::constraint) use arena::repeated;
 pub use ids::{ByteString, Edges, NodeId, Parts, Ranges, RuleId};
-pub use node::{AutomatonState, Node};
-pub use number::FreeNumber;
+pub use node::{AutomatonState, FreeNumber, Node};
 pub use object::{Demand, Extra, Gap, MAX_DEMANDS, Markup, Object, Property};
 pub(in crate::constraint) use span_source::Quoting;
 pub use span_source::{Bounds, SpanSource, SubstringOptions};
-pub(crate) use tool_schema::ToolSchema;

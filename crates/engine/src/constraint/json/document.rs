@@ -145,10 +145,8 @@ impl Doc {
 
     fn read(&mut self, text: &str) -> Result<Id> {
         if text.len() > MAX_BYTES {
-            return Err(Error::new(
-                ErrorKind::TooComplex,
-                format!("the schema has {} bytes; the limit is {MAX_BYTES}", text.len()),
-            ));
+            let message = format!("the schema has {} bytes; the limit is {MAX_BYTES}", text.len());
+            return Err(Error::new(ErrorKind::TooComplex, message));
         }
         let filter = self.filter;
         Parser::new(text, self, filter).document()
@@ -338,9 +336,9 @@ impl Doc {
 
     /// Makes an array of values of the tree, which keep their locations.
     pub(in crate::constraint) fn outside_array(&mut self, elements: &[Id]) -> Id {
-        let (first, len) = (self.elements.len() as u32, elements.len() as u32);
         self.elements.extend(elements);
-        self.push(Value::Array { first, len })
+        let (all, len) = (self.elements.len() as u32, elements.len() as u32);
+        self.push(Value::Array { first: all - len, len })
     }
 
     /// Makes an object of values that keep their locations.

@@ -150,10 +150,11 @@ impl<'a> Parser<'a> {
             None => self.doc.close_array(children),
             Some(_) => self.doc.close_object(children),
         };
-        let told = &container.skipped_texts;
-        let twice =
-            |&(i, name): &(usize, &Symbol)| told[..i].contains(name) || children.iter().any(|c| c.0 == *name);
-        if let Some((_, &name)) = told.iter().enumerate().find(twice) {
+        let skipped = &container.skipped_texts;
+        let twice = |&(i, name): &(usize, &Symbol)| {
+            skipped[..i].contains(name) || children.iter().any(|c| c.0 == *name)
+        };
+        if let Some((_, &name)) = skipped.iter().enumerate().find(twice) {
             self.doc.duplicate.get_or_insert((id, name));
         }
         self.waiting.truncate(container.first);

@@ -31,12 +31,10 @@ impl ByteNfa {
         while let Some((node, from, to)) = todo.pop() {
             nfa.node(ir, node, from, to, &mut todo)?;
             if nfa.states.len() > MAX_NFA || todo.len() > MAX_NFA {
-                return Err(Error::new(
-                    ErrorKind::TooComplex,
-                    format!(
-                        "a pattern needs more than {MAX_NFA} automaton states when patterns are combined"
-                    ),
-                ));
+                let message = format!(
+                    "a pattern needs more than {MAX_NFA} automaton states when patterns are combined"
+                );
+                return Err(Error::new(ErrorKind::TooComplex, message));
             }
         }
         Ok(nfa)
@@ -95,10 +93,8 @@ impl ByteNfa {
             }
             &Node::Repeat { node, min, max } => self.repeat(node, min, max, (from, to), todo)?,
             other => {
-                return Err(Error::new(
-                    ErrorKind::TooComplex,
-                    format!("a pattern is not made of regular parts: {other:?}"),
-                ));
+                let message = format!("a pattern is not made of regular parts: {other:?}");
+                return Err(Error::new(ErrorKind::TooComplex, message));
             }
         }
         Ok(())
@@ -114,12 +110,10 @@ impl ByteNfa {
     ) -> Result<()> {
         let copies = max.unwrap_or(min) as usize;
         if copies > MAX_NFA {
-            return Err(Error::new(
-                ErrorKind::TooComplex,
-                format!(
-                    "a pattern repeats {copies} times; the limit when patterns are combined is {MAX_NFA}"
-                ),
-            ));
+            let message = format!(
+                "a pattern repeats {copies} times; the limit when patterns are combined is {MAX_NFA}"
+            );
+            return Err(Error::new(ErrorKind::TooComplex, message));
         }
         // A separate state before the repetition, so that loops do not leak into the text before
         // it.

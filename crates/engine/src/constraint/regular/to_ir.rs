@@ -40,10 +40,9 @@ pub(crate) fn lower(dfa: &CharDfa, ir: &mut Ir) -> Result<NodeId> {
     let live = dfa.live();
     let count = live.iter().filter(|&&l| l).count();
     if count > MAX_LIVE {
-        return Err(Error::new(
-            ErrorKind::TooComplex,
-            format!("the combination of patterns needs {count} automaton states; the limit is {MAX_LIVE}"),
-        ));
+        let message =
+            format!("the combination of patterns needs {count} automaton states; the limit is {MAX_LIVE}");
+        return Err(Error::new(ErrorKind::TooComplex, message));
     }
     // The start state is live and keeps the number 0.
     let mut numbers = vec![0u32; live.len()];

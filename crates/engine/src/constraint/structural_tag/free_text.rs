@@ -83,30 +83,23 @@ impl FreeText {
         graph.watch(all.map(|text| text.len()).sum(), self.at)?;
         let openers = Openers::new(&self, stops, &mut excludes);
         let patterns = Patterns::new(graph, self.at, &openers, &excludes)?;
-        let tries = openers.trie.states();
-        let at = self.at;
-        let free = FxHashMap::from_iter([(0, self.entry)]);
-        let todo = vec![PendingState::Row(0, Rc::new([]), self.entry)];
         if end {
             graph.accept(self.entry);
         }
-        let rows = FxHashMap::default();
-        let sets = FxHashMap::default();
-        let (openers, patterns) = (&openers, &patterns);
-        Builder {
+        let builder = Builder {
             graph,
-            at,
-            openers,
-            patterns,
-            tries,
-            free,
-            partial_states: rows,
-            sets,
-            todo,
+            at: self.at,
+            openers: &openers,
+            patterns: &patterns,
+            tries: openers.trie.states(),
+            free: FxHashMap::from_iter([(0, self.entry)]),
+            partial_states: FxHashMap::default(),
+            sets: FxHashMap::default(),
+            todo: vec![PendingState::Row(0, Rc::new([]), self.entry)],
             end,
             non_ascii: None,
-        }
-        .run()
+        };
+        builder.run()
     }
 }
 

@@ -40,13 +40,8 @@ impl<'a> Object<'a> {
             let name = doc.name(name);
             // Programs write each member that they know, with `null` for those that are not given.
             if !known.contains(&name) && doc.value(value) != Value::Null {
-                return Err(error(
-                    doc,
-                    ErrorKind::Unsupported,
-                    value,
-                    format!("{what} has no member `{}`", shown(name)),
-                )
-                .hint(suggestion(name, known)));
+                let message = format!("{what} has no member `{}`", shown(name));
+                return Err(error(doc, ErrorKind::Unsupported, value, message).hint(suggestion(name, known)));
             }
         }
         Ok(Object { doc, at, what })
@@ -196,13 +191,11 @@ pub(super) fn tag_text(doc: &Doc, at: Id, name: &str) -> Result<Phrase> {
 pub(super) fn phrase(doc: &Doc, at: Id, name: &str) -> Result<Phrase> {
     match doc.value(at) {
         Value::String(text) => Ok(Phrase { text: doc.name(text).into(), at }),
-        Value::Object { .. } => Err(error(
-            doc,
-            ErrorKind::Unsupported,
-            at,
-            format!("`{name}` must be a string; formats of single tokens are not supported here"),
-        )
-        .hint("write the text of the token")),
+        Value::Object { .. } => {
+            let message =
+                format!("`{name}` must be a string; formats of single tokens are not supported here");
+            Err(error(doc, ErrorKind::Unsupported, at, message).hint("write the text of the token"))
+        }
         _ => Err(invalid(doc, at, format!("`{name}` must be a string"))),
     }
 }

@@ -380,11 +380,9 @@ impl LabelTrie {
             return Ok(());
         }
         self.0.first.prove(vocab, self.0.lead, &self.0.labels).map_err(|e| {
-            Error::new(
-                ErrorKind::Tokenizer,
-                format!("the labels were made for another vocabulary: {}", e.message()),
-            )
-            .hint("make the trie with the vocabulary of the engine (`Engine::label_trie`)")
+            let message = format!("the labels were made for another vocabulary: {}", e.message());
+            Error::new(ErrorKind::Tokenizer, message)
+                .hint("make the trie with the vocabulary of the engine (`Engine::label_trie`)")
         })
     }
 

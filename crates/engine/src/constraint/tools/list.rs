@@ -147,6 +147,10 @@ impl ListReader<'_> {
         self.error(ErrorKind::InvalidSchema, at, message)
     }
 
+    fn warn(&mut self, kind: WarningKind, at: Id, message: impl Into<String>) {
+        self.warnings.push(Warning::new(kind, message).at(self.doc.pointer(at)));
+    }
+
     fn text(&self, at: Id) -> Option<&str> {
         self.doc.string(at).map(|text| self.doc.name(text))
     }
@@ -183,14 +187,12 @@ impl ListReader<'_> {
             let name = self.doc.name(name);
             if !AROUND.contains(&name) {
                 let message = format!("`{name}` is no part of a list of tools, so it has no effect");
-                let warning = Warning::new(WarningKind::UnknownMember, message);
-                self.warnings.push(warning.at(self.doc.pointer(value)));
+                self.warn(WarningKind::UnknownMember, value, message);
             }
         }
         if let Some(cursor) = self.doc.member(at, "nextCursor") {
             let message = "the list continues on another page, whose tools are missing";
-            let warning = Warning::new(WarningKind::MissingTool, message);
-            self.warnings.push(warning.at(self.doc.pointer(cursor)));
+            self.warn(WarningKind::MissingTool, cursor, message);
         }
     }
 
@@ -219,8 +221,7 @@ impl ListReader<'_> {
             found.iter().find(|&&other| self.doc.written(other) != self.doc.written(found[0]))
         {
             let message = format!("`{name}` has two schemas; that at #{pointer} counts");
-            let warning = Warning::new(WarningKind::DuplicateName, message);
-            self.warnings.push(warning.at(self.doc.pointer(other)));
+            self.warn(WarningKind::DuplicateName, other, message);
         }
         Ok(Tool { name, schema, pointer, entry: self.doc.written(at) })
     }
@@ -262,21 +263,15 @@ impl ListReader<'_> {
 
     /// Warns about members that are not known.
     fn check_members(&mut self, at: Id, function: Id) {
-        let inner = (function != at).then_some(function);
-        for object in std::iter::once(at).chain(inner) {
+        for object in [at].into_iter().chain((function != at).then_some(function)) {
             for &(name, value) in self.doc.members(object) {
                 let name = self.doc.name(name);
                 if OTHERS.contains(&name) || SCHEMAS.contains(&name) {
                     continue;
                 }
-                let message = match suggestion(name) {
-                    Some(known) => {
-                        format!("a tool has no member `{name}`, so it has no effect; did you mean `{known}`?")
-                    }
-                    None => format!("a tool has no member `{name}`, so it has no effect"),
-                };
-                let warning = Warning::new(WarningKind::UnknownMember, message);
-                self.warnings.push(warning.at(self.doc.pointer(value)));
+                let near = suggestion(name).map_or(String::new(), |near| format!("; did you mean `{near}`?"));
+                let message = format!("a tool has no member `{name}`, so it has no effect{near}");
+                self.warn(WarningKind::UnknownMember, value, message);
             }
         }
     }

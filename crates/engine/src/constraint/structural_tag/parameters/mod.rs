@@ -86,11 +86,9 @@ impl Style {
 
     fn markup(self) -> Markup {
         let Tags { open, named, .. } = self.tags();
-        let (first, between, last) = match self {
-            Style::Qwen => (Gap::None, Gap::Line, Gap::None),
-            Style::Minimax | Style::Deepseek | Style::DeepseekBlank => (Gap::None, Gap::Line, Gap::MayLine),
-            Style::Glm => (Gap::MayLine, Gap::MayLine, Gap::MayLine),
-        };
+        let (first, between) =
+            if self == Style::Glm { (Gap::MayLine, Gap::MayLine) } else { (Gap::None, Gap::Line) };
+        let last = if self == Style::Qwen { Gap::None } else { Gap::MayLine };
         Markup { open: open.into(), named: named.into(), first, between, last }
     }
 }
