@@ -21,11 +21,10 @@
 
 use rustc_hash::{FxBuildHasher, FxHashMap};
 
-use super::parser::Parser;
 use super::symbol_set::SymbolSet;
 pub(in crate::constraint) use super::symbols::Symbol;
 use super::symbols::SymbolTable;
-use crate::error::{Error, ErrorKind, Place, Result};
+use crate::error::Place;
 
 /// Maximum size of a JSON text, in bytes.
 pub(crate) const MAX_BYTES: usize = 16 << 20;
@@ -96,60 +95,33 @@ pub(in crate::constraint) struct Doc {
     pub(in crate::constraint) members: Vec<(Symbol, Id)>,
     symbols: SymbolTable,
     /// Texts that are left out of all documents.
-    filter: Option<&'static TextFilter>,
+    pub(super) filter: Option<&'static TextFilter>,
     pub(in crate::constraint) root: Id,
     /// String values made for property names.
     name_strings: FxHashMap<Symbol, Id>,
     /// One duplicated member name with its object, if there was any.
     pub duplicate: Option<(Id, Symbol)>,
     /// Roots of further documents, with the URI of each.
-    further_roots: FxHashMap<Id, String>,
+    pub(super) further_roots: FxHashMap<Id, String>,
 }
 
 impl Doc {
-    /// Parses any JSON text.
-    pub fn parse(text: &str) -> Result<Doc> {
-        Doc::with(text, None)
-    }
-
-    /// Parses a text of a language that shares symbols, without the texts that it leaves out.
-    pub fn of(language: &'static Language, text: &str) -> Result<Doc> {
-        Doc::with(text, Some(language))
-    }
-
-    fn with(text: &str, language: Option<&'static Language>) -> Result<Doc> {
+    /// Creates a document without values, with room for those of a text of some bytes.
+    pub(super) fn with_capacity(language: Option<&'static Language>, bytes: usize) -> Doc {
         // A value takes some 20 bytes of text in real schemas.
-        let values = text.len().min(MAX_BYTES) / 20;
-        let mut doc = Doc {
+        let values = bytes.min(MAX_BYTES) / 20;
+        Doc {
             values: Vec::with_capacity(values),
             parents: Vec::with_capacity(values),
             elements: Vec::new(),
             members: Vec::with_capacity(values),
-            symbols: SymbolTable::on(language.map(|l| &l.symbols), text.len().min(MAX_BYTES)),
+            symbols: SymbolTable::on(language.map(|l| &l.symbols), bytes.min(MAX_BYTES)),
             filter: language.map(|l| &l.filter),
             root: Id(0),
             name_strings: FxHashMap::default(),
             duplicate: None,
             further_roots: FxHashMap::default(),
-        };
-        doc.root = doc.read(text)?;
-        Ok(doc)
-    }
-
-    /// Parses another text of the same language into the same arena and returns its root.
-    pub fn add(&mut self, uri: &str, text: &str) -> Result<Id> {
-        let root = self.read(text).map_err(|e| e.at(Place::File(uri.into())))?;
-        self.further_roots.insert(root, uri.to_string());
-        Ok(root)
-    }
-
-    fn read(&mut self, text: &str) -> Result<Id> {
-        if text.len() > MAX_BYTES {
-            let message = format!("the schema has {} bytes; the limit is {MAX_BYTES}", text.len());
-            return Err(Error::new(ErrorKind::TooComplex, message));
         }
-        let filter = self.filter;
-        Parser::new(text, self, filter).document()
     }
 
     /// Replaces the root by a copy that is specific to a dynamic scope.

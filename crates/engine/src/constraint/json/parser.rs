@@ -11,8 +11,42 @@
 
 use smallvec::SmallVec;
 
-use super::document::{Doc, Id, MAX_DEPTH, MAX_VALUES, Symbol, TextFilter, Value};
+use super::document::{Doc, Id, Language, MAX_BYTES, MAX_DEPTH, MAX_VALUES, Symbol, TextFilter, Value};
 use crate::error::{Error, ErrorKind, Place, Result};
+
+impl Doc {
+    /// Parses any JSON text.
+    pub fn parse(text: &str) -> Result<Doc> {
+        Doc::with(text, None)
+    }
+
+    /// Parses a text of a language that shares symbols, without the texts that it leaves out.
+    pub fn of(language: &'static Language, text: &str) -> Result<Doc> {
+        Doc::with(text, Some(language))
+    }
+
+    fn with(text: &str, language: Option<&'static Language>) -> Result<Doc> {
+        let mut doc = Doc::with_capacity(language, text.len());
+        doc.root = doc.read(text)?;
+        Ok(doc)
+    }
+
+    /// Parses another text of the same language into the same arena and returns its root.
+    pub fn add(&mut self, uri: &str, text: &str) -> Result<Id> {
+        let root = self.read(text).map_err(|e| e.at(Place::File(uri.into())))?;
+        self.further_roots.insert(root, uri.to_string());
+        Ok(root)
+    }
+
+    fn read(&mut self, text: &str) -> Result<Id> {
+        if text.len() > MAX_BYTES {
+            let message = format!("the schema has {} bytes; the limit is {MAX_BYTES}", text.len());
+            return Err(Error::new(ErrorKind::TooComplex, message));
+        }
+        let (filter, waiting) = (self.filter, Vec::with_capacity(32));
+        Parser { text, at: 0, doc: self, filter, waiting, decoded: String::new() }.document()
+    }
+}
 
 /// A container that is not closed yet.
 struct OpenContainer {
@@ -29,7 +63,7 @@ struct OpenContainer {
 }
 
 /// State of the parser.
-pub(in crate::constraint) struct Parser<'a> {
+struct Parser<'a> {
     text: &'a str,
     at: usize,
     doc: &'a mut Doc,
@@ -42,17 +76,8 @@ pub(in crate::constraint) struct Parser<'a> {
 }
 
 impl<'a> Parser<'a> {
-    /// Creates a parser that reads `text` into `doc`, without the texts of the filter.
-    pub(in crate::constraint) fn new(
-        text: &'a str,
-        doc: &'a mut Doc,
-        filter: Option<&'static TextFilter>,
-    ) -> Self {
-        Parser { text, at: 0, doc, filter, waiting: Vec::with_capacity(32), decoded: String::new() }
-    }
-
     /// Parses the text, which is one value.
-    pub(in crate::constraint) fn document(&mut self) -> Result<Id> {
+    fn document(&mut self) -> Result<Id> {
         let mut open: Vec<OpenContainer> = Vec::with_capacity(16);
         loop {
             self.space();

@@ -8,12 +8,12 @@
 
 use std::rc::Rc;
 
-use super::ast::{CharBounds, Format, FormatKind, Tag, TagCount, Triggered};
+use super::ast::{CharBounds, Format, FormatKind, Phrase, Tag, TagCount, Triggered};
 use super::embedded::{LeafParser, ValueEncoding};
 use super::parameters::Style;
 use super::strict_object::{Object, error, invalid, phrase, shown, suggestion, tag_text};
 use crate::constraint::json::document::{Doc, Id, Value};
-use crate::error::{ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result};
 
 /// Maximum nesting of formats.
 const MAX_NESTING: usize = 128;
@@ -113,16 +113,8 @@ impl Reader<'_, '_> {
         let name = phrase(doc, name, "type")?;
         let object = |known: &[&str]| Object::new(doc, at, &name.text, &[&["type"], known].concat());
         let kind = match &*name.text {
-            "const_string" => {
-                let value = object(&["value"])?.text("value")?;
-                self.leaves.ir.marks.push(value.text.to_string());
-                FormatKind::Text(value.text)
-            }
-            "token" => {
-                let token = object(&["token"])?.token()?;
-                self.leaves.ir.marks.push(token.text.to_string());
-                FormatKind::Text(token.text)
-            }
+            "const_string" => FormatKind::Text(self.marked(object(&["value"])?.text("value")?)),
+            "token" => FormatKind::Text(self.marked(object(&["token"])?.token()?)),
             "json_schema" => return self.schema(at),
             "qwen_xml_parameter" => {
                 let schema = object(&["json_schema"])?.required("json_schema")?;
@@ -148,26 +140,32 @@ impl Reader<'_, '_> {
             "tags_with_separator" => {
                 let object = object(&["tags", "separator", "at_least_one", "stop_after_first"])?;
                 let tags = self.tags(&object, depth)?;
-                let separator = object.text("separator")?.text;
-                self.leaves.ir.marks.push(separator.to_string());
+                let separator = self.marked(object.text("separator")?);
                 FormatKind::Separated { tags, separator, many: many(&object)? }
             }
             "dispatch" | "token_dispatch" => {
                 return self.dispatch(&object(&["rules", "loop", "excludes", "exclude_tokens"])?, depth);
             }
-            "exclude_token" => {
-                let message = "formats of the type `exclude_token` are not supported";
-                let hint = "constraints are over text; write the text of the tokens, or use `any_tokens`";
-                return Err(error(doc, ErrorKind::Unsupported, name.at, message).hint(hint));
-            }
-            other => {
-                let message = format!("no type of format is called `{}`", shown(other));
-                return Err(
-                    error(doc, ErrorKind::Unsupported, name.at, message).hint(suggestion(other, &TYPES))
-                );
-            }
+            _ => return Err(self.unknown_type(&name)),
         };
         Ok(Format { at, kind })
+    }
+
+    /// Returns a text, and notes that it may be a special token.
+    fn marked(&mut self, text: Phrase) -> Rc<str> {
+        self.leaves.ir.marks.push(text.text.to_string());
+        text.text
+    }
+
+    fn unknown_type(&self, name: &Phrase) -> Error {
+        let (message, hint) = match &*name.text {
+            "exclude_token" => (
+                "formats of the type `exclude_token` are not supported".to_owned(),
+                "constraints are over text; write the text of the tokens, or use `any_tokens`".to_owned(),
+            ),
+            other => (format!("no type of format is called `{}`", shown(other)), suggestion(other, &TYPES)),
+        };
+        error(self.doc, ErrorKind::Unsupported, name.at, message).hint(hint)
     }
 
     fn any_text(&self, object: &Object<'_>) -> Result<FormatKind> {

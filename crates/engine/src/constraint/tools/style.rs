@@ -93,7 +93,20 @@ impl ToolStyle {
 
     /// Returns the name by which [`by_name`](Self::by_name) finds it.
     pub fn name(self) -> &'static str {
-        self.row().0
+        match self {
+            ToolStyle::Hermes => "hermes",
+            ToolStyle::Llama => "llama",
+            ToolStyle::Mistral => "mistral",
+            ToolStyle::MistralArgs => "mistral-args",
+            ToolStyle::QwenCoder => "qwen-coder",
+            ToolStyle::MiniMax => "minimax",
+            ToolStyle::DeepSeek => "deepseek",
+            ToolStyle::DeepSeekDsml => "deepseek-dsml",
+            ToolStyle::Glm => "glm",
+            ToolStyle::Kimi => "kimi",
+            ToolStyle::Harmony => "harmony",
+            ToolStyle::FunctionTag => "function-tag",
+        }
     }
 
     /// Returns the style of a name.
@@ -110,7 +123,7 @@ impl ToolStyle {
 
     /// Returns the spellings that the templates of the models write; the first one is the usual one.
     pub(super) fn spellings(self) -> Vec<CallSyntax> {
-        let usual = self.row().1;
+        let usual = self.spelling();
         let mut all = vec![usual];
         match self {
             // Up to version 3 of the tokenizer.
@@ -133,30 +146,18 @@ impl ToolStyle {
         all
     }
 
-    /// Returns the name and the usual spelling.
-    fn row(self) -> (&'static str, CallSyntax) {
+    fn spelling(self) -> CallSyntax {
         use Arguments::{Json, Numbered, Parameters};
-        let (style, section, name, arguments, end, between) = match self {
-            ToolStyle::Hermes => (
-                "hermes",
-                None,
-                ["<tool_call>\n{\"name\": \"", "\", \"arguments\": "],
-                Json,
-                "}\n</tool_call>",
-                "\n",
-            ),
-            ToolStyle::Llama => ("llama", None, ["{\"name\": \"", "\", \"parameters\": "], Json, "}", "; "),
-            ToolStyle::Mistral => (
-                "mistral",
-                Some(["[TOOL_CALLS][", "]"]),
-                ["{\"name\": \"", "\", \"arguments\": "],
-                Json,
-                "}",
-                ", ",
-            ),
-            ToolStyle::MistralArgs => ("mistral-args", None, ["[TOOL_CALLS]", "[ARGS]"], Json, "", ""),
+        let (section, name, arguments, end, between) = match self {
+            ToolStyle::Hermes => {
+                (None, ["<tool_call>\n{\"name\": \"", "\", \"arguments\": "], Json, "}\n</tool_call>", "\n")
+            }
+            ToolStyle::Llama => (None, ["{\"name\": \"", "\", \"parameters\": "], Json, "}", "; "),
+            ToolStyle::Mistral => {
+                (Some(["[TOOL_CALLS][", "]"]), ["{\"name\": \"", "\", \"arguments\": "], Json, "}", ", ")
+            }
+            ToolStyle::MistralArgs => (None, ["[TOOL_CALLS]", "[ARGS]"], Json, "", ""),
             ToolStyle::QwenCoder => (
-                "qwen-coder",
                 None,
                 ["<tool_call>\n<function=", ">\n"],
                 Parameters("qwen_xml"),
@@ -164,7 +165,6 @@ impl ToolStyle {
                 "\n",
             ),
             ToolStyle::MiniMax => (
-                "minimax",
                 Some(["<minimax:tool_call>\n", "\n</minimax:tool_call>"]),
                 ["<invoke name=\"", "\">\n"],
                 Parameters("minimax_xml"),
@@ -172,7 +172,6 @@ impl ToolStyle {
                 "\n",
             ),
             ToolStyle::DeepSeek => (
-                "deepseek",
                 Some(["<｜tool▁calls▁begin｜>", "<｜tool▁calls▁end｜>"]),
                 ["<｜tool▁call▁begin｜>", "<｜tool▁sep｜>"],
                 Json,
@@ -180,33 +179,26 @@ impl ToolStyle {
                 "",
             ),
             ToolStyle::DeepSeekDsml => (
-                "deepseek-dsml",
                 Some(["<｜DSML｜function_calls>\n", "\n</｜DSML｜function_calls>"]),
                 ["<｜DSML｜invoke name=\"", "\">\n"],
                 Parameters("deepseek_xml"),
                 "</｜DSML｜invoke>",
                 "\n",
             ),
-            ToolStyle::Glm => ("glm", None, ["<tool_call>", ""], Parameters("glm_xml"), "</tool_call>", "\n"),
+            ToolStyle::Glm => (None, ["<tool_call>", ""], Parameters("glm_xml"), "</tool_call>", "\n"),
             ToolStyle::Kimi => (
-                "kimi",
                 Some(["<|tool_calls_section_begin|>", "<|tool_calls_section_end|>"]),
                 ["<|tool_call_begin|>functions.", ":"],
                 Numbered("<|tool_call_argument_begin|>"),
                 "<|tool_call_end|>",
                 "",
             ),
-            ToolStyle::Harmony => (
-                "harmony",
-                None,
-                ["<|channel|>commentary to=functions.", " <|constrain|>json<|message|>"],
-                Json,
-                "",
-                "",
-            ),
-            ToolStyle::FunctionTag => ("function-tag", None, ["<function=", ">"], Json, "</function>", "\n"),
+            ToolStyle::Harmony => {
+                (None, ["<|channel|>commentary to=functions.", " <|constrain|>json<|message|>"], Json, "", "")
+            }
+            ToolStyle::FunctionTag => (None, ["<function=", ">"], Json, "</function>", "\n"),
         };
         let messages = self == ToolStyle::Harmony;
-        (style, CallSyntax { section, name, arguments, end, between, messages })
+        CallSyntax { section, name, arguments, end, between, messages }
     }
 }
