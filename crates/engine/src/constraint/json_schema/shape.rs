@@ -23,7 +23,7 @@ use crate::constraint::json::document::{Id, Symbol};
 use crate::error::{Error, ErrorKind};
 
 /// Constraints on numbers.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct NumberPart {
     pub min: Option<Bound>,
     pub max: Option<Bound>,
@@ -50,12 +50,6 @@ impl NumberPart {
         }
     }
 
-    pub fn is_free(&self) -> bool {
-        // Here and below, a field that is left out is an error.
-        let NumberPart { min, max, scale, magnitude, divisors } = self;
-        min.is_none() && max.is_none() && scale.is_none() && magnitude.is_none() && divisors.is_empty()
-    }
-
     fn is_empty(&self) -> bool {
         match (&self.min, &self.max) {
             (Some(a), Some(b)) => a.value > b.value || (a.value == b.value && (a.exclusive || b.exclusive)),
@@ -65,7 +59,7 @@ impl NumberPart {
 }
 
 /// Constraints on strings.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct StringPart {
     pub min: u32,
     pub max: Option<u32>,
@@ -79,15 +73,10 @@ impl StringPart {
             self.tests.push((test, holds, at));
         }
     }
-
-    pub fn is_free(&self) -> bool {
-        let StringPart { min, max, tests } = self;
-        *min == 0 && max.is_none() && tests.is_empty()
-    }
 }
 
 /// Bound on the number of items that satisfy a term.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct ContainsBound {
     /// Term of an item that counts.
     pub counts: Term,
@@ -102,7 +91,7 @@ pub struct ContainsBound {
 }
 
 /// Constraints on arrays.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct ArrayPart {
     pub prefix: Vec<Terms>,
     /// Terms of the items after the prefix.
@@ -130,12 +119,6 @@ impl ArrayPart {
         if let Some(term) = rest {
             add_term(&mut self.rest, term);
         }
-    }
-
-    pub fn is_free(&self) -> bool {
-        let ArrayPart { prefix, rest, min, max, unique, contains } = self;
-        let is_counted = *min > 0 || max.is_some() || unique.is_some() || !contains.is_empty();
-        prefix.is_empty() && rest.is_empty() && !is_counted
     }
 }
 
@@ -232,7 +215,7 @@ pub struct ObjectPart {
 
 impl ObjectPart {
     pub fn is_free(&self) -> bool {
-        // Order, place and policy forbid nothing.
+        // Order, place and policy forbid nothing. A field that is left out here is an error.
         let ObjectPart {
             values,
             required,
@@ -291,8 +274,10 @@ impl Shape {
     pub fn is_free(&self) -> bool {
         let Shape { types, literals, terms: _, first_filter: _, number, string, array, object, refusals } =
             self;
-        let is_plain = *types == Types::ALL && literals.is_none() && refusals.is_empty();
-        is_plain && number.is_free() && string.is_free() && array.is_free() && object.is_free()
+        let is_plain = *types == Types::ALL && literals.is_none() && refusals.is_empty() && object.is_free();
+        // Any field that a keyword has set makes a part differ.
+        let (free_string, free_array) = (StringPart::default(), ArrayPart::default());
+        is_plain && *number == NumberPart::default() && *string == free_string && *array == free_array
     }
 
     /// Bounds the number of characters, items or properties, whichever a keyword counts.

@@ -30,47 +30,48 @@ const MAX_NESTING: u32 = 300;
 pub struct Validator<'a, 'p> {
     pub context: &'a mut SchemaContext<'p>,
     pub evaluated: &'a mut EvaluatedSets,
+    /// Nesting of the schema and the value that are checked.
+    pub depth: u32,
 }
 
 impl Validator<'_, '_> {
     /// Returns true if a literal satisfies a term.
-    fn term(&mut self, term: &Term, value: Id, depth: u32) -> Result<bool> {
+    fn term(&mut self, term: &Term, value: Id) -> Result<bool> {
         let is_object = matches!(self.context.doc.value(value), Value::Object { .. });
         Ok(match *term {
-            Term::Pos(schema) => self.valid(schema, value, depth)?,
-            Term::Neg(schema) => !self.valid(schema, value, depth)?,
+            Term::Pos(schema) => self.valid(schema, value)?,
+            Term::Neg(schema) => !self.valid(schema, value)?,
             Term::NegKeyword(schema, name) => match self.context.doc.get(schema, name) {
-                Some(at) => !self.keyword(schema, name, at, value, depth)?,
+                Some(at) => !self.keyword(schema, name, at, value)?,
                 None => false,
             },
             Term::Types(types) => types.meets(self.context.type_of(value)),
             Term::Require(name) => !is_object || self.context.doc.get(value, name).is_some(),
             Term::Forbid(name) => !is_object || self.context.doc.get(value, name).is_none(),
             Term::Property(name, schema, holds) => match self.context.doc.get(value, name) {
-                Some(member) => self.valid(schema, member, depth)? == holds,
+                Some(member) => self.valid(schema, member)? == holds,
                 None => true,
             },
             Term::MatchFails(pattern, schema) => {
                 let mut fails = !is_object;
                 for (name, member) in self.context.doc.members(value).to_vec() {
                     fails |= self.context.passes(Test::Pattern(pattern), name, schema)?
-                        && !self.valid(schema, member, depth)?;
+                        && !self.valid(schema, member)?;
                 }
                 fails
             }
-            Term::ItemFails(index, schema) => match self.context.doc.value(value) {
-                Value::Array { .. } => {
-                    let element = self.context.doc.elements(value).get(index as usize).copied();
-                    element
-                        .map_or(Ok(false), |element| self.valid(schema, element, depth).map(|valid| !valid))?
+            Term::ItemFails(index, schema) => {
+                let is_array = matches!(self.context.doc.value(value), Value::Array { .. });
+                match self.context.doc.elements(value).get(index as usize) {
+                    Some(&element) => !self.valid(schema, element)?,
+                    None => !is_array,
                 }
-                _ => true,
-            },
+            }
             Term::Unevaluated(set, at, holds) => {
                 let seen = self.evaluated.set(set);
                 let is_array = matches!(self.context.doc.value(value), Value::Array { .. });
                 let concerned = if seen.kind == UnevaluatedKind::Properties { is_object } else { is_array };
-                !concerned || self.outside_valid(&seen, at, value, depth)? == holds
+                !concerned || self.outside_valid(&seen, at, value)? == holds
             }
             Term::Below(bound) => self.compare(value, bound).is_none_or(|o| o.is_lt()),
             Term::Above(bound) => self.compare(value, bound).is_none_or(|o| o.is_gt()),
@@ -82,9 +83,9 @@ impl Validator<'_, '_> {
         Some(self.context.number(a)?.cmp(&self.context.number(b)?))
     }
 
-    pub fn valid(&mut self, schema: Id, value: Id, depth: u32) -> Result<bool> {
+    fn valid(&mut self, schema: Id, value: Id) -> Result<bool> {
         self.context.step(1, schema)?;
-        if depth > MAX_NESTING {
+        if self.depth > MAX_NESTING {
             let message = format!("checking a literal goes deeper than the limit of {MAX_NESTING}");
             return Err(self.context.too_complex(schema, message));
         }
@@ -94,8 +95,19 @@ impl Validator<'_, '_> {
             _ => return Err(self.context.invalid(schema, "a schema must be an object or a boolean")),
         }
         let keywords: SmallVec<[(Keyword, Id); 8]> = self.context.asserting(schema).collect();
-        for (name, at) in keywords {
-            if !self.keyword(schema, name, at, value, depth)? {
+        let mut holds = true;
+        self.depth += 1;
+        for (keyword, at) in keywords {
+            holds = holds && self.keyword(schema, keyword, at, value)?;
+        }
+        self.depth -= 1;
+        Ok(holds)
+    }
+
+    /// Returns true if each of these schemas accepts its value.
+    fn all_valid(&mut self, pairs: impl IntoIterator<Item = (Id, Id)>) -> Result<bool> {
+        for (schema, value) in pairs {
+            if !self.valid(schema, value)? {
                 return Ok(false);
             }
         }
@@ -103,7 +115,7 @@ impl Validator<'_, '_> {
     }
 
     /// Returns true if the value satisfies one keyword of a schema object.
-    fn keyword(&mut self, schema: Id, keyword: Keyword, at: Id, value: Id, depth: u32) -> Result<bool> {
+    fn keyword(&mut self, schema: Id, keyword: Keyword, at: Id, value: Id) -> Result<bool> {
         self.context.step(1, at)?;
         if !keyword.definition().about.meets(Types::of_form(self.context.doc.value(value))) {
             return Ok(true);
@@ -114,22 +126,20 @@ impl Validator<'_, '_> {
             Keyword::Enum => self.is_listed(at, value)?,
             Keyword::Ref | Keyword::DynamicRef | Keyword::RecursiveRef => {
                 let target = self.context.target(keyword, at)?;
-                self.valid(target, value, depth + 1)?
+                self.valid(target, value)?
             }
-            Keyword::AllOf => {
-                self.count_valid(at, value, depth, usize::MAX)? == self.context.doc.elements(at).len()
-            }
-            Keyword::AnyOf => self.count_valid(at, value, depth, 1)? > 0,
-            Keyword::OneOf => self.count_valid(at, value, depth, 2)? == 1,
-            Keyword::Not => !self.valid(at, value, depth + 1)?,
-            Keyword::If => self.branch_valid(schema, at, value, depth)?,
+            Keyword::AllOf => self.count_valid(at, value, usize::MAX)? == self.context.doc.elements(at).len(),
+            Keyword::AnyOf => self.count_valid(at, value, 1)? > 0,
+            Keyword::OneOf => self.count_valid(at, value, 2)? == 1,
+            Keyword::Not => !self.valid(at, value)?,
+            Keyword::If => self.branch_valid(schema, at, value)?,
             // They count with their siblings `if` and `contains`.
             Keyword::Then | Keyword::Else | Keyword::MinContains | Keyword::MaxContains => true,
             Keyword::Minimum | Keyword::ExclusiveMinimum => {
-                self.within(schema, (keyword, at), value, Ordering::Greater)?
+                self.within((schema, keyword, at), value, Ordering::Greater)?
             }
             Keyword::Maximum | Keyword::ExclusiveMaximum => {
-                self.within(schema, (keyword, at), value, Ordering::Less)?
+                self.within((schema, keyword, at), value, Ordering::Less)?
             }
             Keyword::MultipleOf => self.is_multiple(at, value)?,
             Keyword::MinLength | Keyword::MinItems | Keyword::MinProperties => {
@@ -145,22 +155,20 @@ impl Validator<'_, '_> {
             Keyword::Format => self.has_format(at, value)?,
             Keyword::XVerbatim => !self.context.flag(at)? || self.text_passes(Test::Verbatim, value, at)?,
             Keyword::Items | Keyword::PrefixItems | Keyword::AdditionalItems => {
-                self.items_valid(schema, value, depth)?
+                self.items_valid(schema, value)?
             }
             Keyword::UniqueItems => self.are_unique(at, value)?,
-            Keyword::Contains => self.contains(schema, at, value, depth)?,
+            Keyword::Contains => self.contains(schema, at, value)?,
             Keyword::UnevaluatedItems | Keyword::UnevaluatedProperties => {
-                self.unevaluated_valid(schema, (keyword, at), value, depth)?
+                self.unevaluated_valid(schema, keyword, at, value)?
             }
-            Keyword::Required => {
-                self.context.names(at)?.iter().all(|&n| self.context.doc.get(value, n).is_some())
-            }
+            Keyword::Required => self.has_all(at, value)?,
             Keyword::Properties | Keyword::PatternProperties | Keyword::AdditionalProperties => {
-                self.members_valid(schema, at, value, depth)?
+                self.members_valid(schema, at, value)?
             }
             Keyword::PropertyNames => self.names_valid(at, value)?,
             Keyword::Dependencies | Keyword::DependentRequired | Keyword::DependentSchemas => {
-                self.dependencies_valid(at, value, depth)?
+                self.dependencies_valid(at, value)?
             }
         })
     }
@@ -175,18 +183,18 @@ impl Validator<'_, '_> {
         Ok(self.context.doc.elements(at).iter().any(|&e| self.context.doc.equal(e, value)))
     }
 
-    fn branch_valid(&mut self, schema: Id, at: Id, value: Id, depth: u32) -> Result<bool> {
-        let branch = if self.valid(at, value, depth + 1)? { Keyword::Then } else { Keyword::Else };
+    fn branch_valid(&mut self, schema: Id, at: Id, value: Id) -> Result<bool> {
+        let branch = if self.valid(at, value)? { Keyword::Then } else { Keyword::Else };
         match self.context.doc.get(schema, branch) {
-            Some(branch) => self.valid(branch, value, depth + 1),
+            Some(branch) => self.valid(branch, value),
             None => Ok(true),
         }
     }
 
-    fn count_valid(&mut self, list: Id, value: Id, depth: u32, enough: usize) -> Result<usize> {
+    fn count_valid(&mut self, list: Id, value: Id, enough: usize) -> Result<usize> {
         let mut count = 0;
         for schema in self.context.schemas(list)? {
-            count += usize::from(self.valid(schema, value, depth + 1)?);
+            count += usize::from(self.valid(schema, value)?);
             if count >= enough {
                 break;
             }
@@ -197,14 +205,13 @@ impl Validator<'_, '_> {
     /// Returns true if a number is on the right side of a bound, or on it if it is not exclusive.
     fn within(
         &mut self,
-        schema: Id,
-        (keyword, at): (Keyword, Id),
+        (schema, keyword, at): (Id, Keyword, Id),
         value: Id,
         side: Ordering,
     ) -> Result<bool> {
-        let Some((_, exclusive)) = self.context.bound(schema, keyword, at)? else { return Ok(true) };
+        let Some(bound) = self.context.bound(schema, keyword, at)? else { return Ok(true) };
         let order = self.compare(value, at);
-        Ok(order.is_none_or(|order| order == side || (order.is_eq() && !exclusive)))
+        Ok(order.is_none_or(|order| order == side || (order.is_eq() && !bound.exclusive)))
     }
 
     fn is_multiple(&mut self, at: Id, value: Id) -> Result<bool> {
@@ -243,15 +250,11 @@ impl Validator<'_, '_> {
         }
     }
 
-    fn items_valid(&mut self, schema: Id, value: Id, depth: u32) -> Result<bool> {
+    fn items_valid(&mut self, schema: Id, value: Id) -> Result<bool> {
         let (prefix, rest) = self.context.item_schemas(schema)?;
-        for (i, element) in self.context.doc.elements(value).to_vec().into_iter().enumerate() {
-            let Some(schema) = prefix.get(i).copied().or(rest) else { continue };
-            if !self.valid(schema, element, depth + 1)? {
-                return Ok(false);
-            }
-        }
-        Ok(true)
+        let schemas = prefix.into_iter().map(Some).chain(std::iter::repeat(rest));
+        let pairs = schemas.zip(self.context.doc.elements(value).to_vec());
+        self.all_valid(pairs.filter_map(|(schema, element)| Some((schema?, element))))
     }
 
     fn are_unique(&mut self, at: Id, value: Id) -> Result<bool> {
@@ -264,110 +267,94 @@ impl Validator<'_, '_> {
         Ok(!elements.iter().enumerate().any(|(i, &a)| elements[..i].iter().any(|&b| doc.equal(a, b))))
     }
 
-    fn contains(&mut self, schema: Id, at: Id, value: Id, depth: u32) -> Result<bool> {
+    fn contains(&mut self, schema: Id, at: Id, value: Id) -> Result<bool> {
         let mut count = 0;
         for element in self.context.doc.elements(value).to_vec() {
-            count += u32::from(self.valid(at, element, depth + 1)?);
+            count += u32::from(self.valid(at, element)?);
         }
         let (min, max) = self.context.contains_bounds(schema)?;
         Ok((min..=max.unwrap_or(u32::MAX)).contains(&count))
     }
 
-    fn members_valid(&mut self, schema: Id, at: Id, value: Id, depth: u32) -> Result<bool> {
+    fn members_valid(&mut self, schema: Id, at: Id, value: Id) -> Result<bool> {
         for (name, member) in self.context.doc.members(value).to_vec() {
-            for schema in self.context.member_schemas(schema, name, Some(at))? {
-                if !self.valid(schema, member, depth + 1)? {
-                    return Ok(false);
-                }
+            let schemas = self.context.member_schemas(schema, name, Some(at))?;
+            if !self.all_valid(schemas.into_iter().map(|schema| (schema, member)))? {
+                return Ok(false);
             }
         }
         Ok(true)
     }
 
     fn names_valid(&mut self, at: Id, value: Id) -> Result<bool> {
-        for (name, _) in self.context.doc.members(value).to_vec() {
-            if !self.name_valid(at, name)? {
-                return Ok(false);
-            }
-        }
-        Ok(true)
+        let names: Vec<Symbol> = self.context.doc.members(value).iter().map(|m| m.0).collect();
+        let names: Vec<Id> = names.into_iter().map(|name| self.context.doc.string_value(name)).collect();
+        self.all_valid(names.into_iter().map(|name| (at, name)))
     }
 
-    fn dependencies_valid(&mut self, at: Id, value: Id, depth: u32) -> Result<bool> {
+    fn dependencies_valid(&mut self, at: Id, value: Id) -> Result<bool> {
         for (name, then) in self.context.doc.members(at).to_vec() {
-            if self.context.doc.get(value, name).is_some() && !self.dependency(then, value, depth)? {
+            if self.context.doc.get(value, name).is_none() {
+                continue;
+            }
+            let names = self.context.is_name_list(then);
+            if !(if names { self.has_all(then, value)? } else { self.valid(then, value)? }) {
                 return Ok(false);
             }
         }
         Ok(true)
     }
 
-    fn dependency(&mut self, then: Id, value: Id, depth: u32) -> Result<bool> {
-        if self.context.is_name_list(then) {
-            return Ok(self.context.names(then)?.iter().all(|&n| self.context.doc.get(value, n).is_some()));
-        }
-        self.valid(then, value, depth + 1)
+    /// Returns true if an object has all names of a list.
+    fn has_all(&self, names: Id, value: Id) -> Result<bool> {
+        Ok(self.context.names(names)?.iter().all(|&name| self.context.doc.get(value, name).is_some()))
     }
 
     /// Returns true if a property name satisfies a schema (names are strings that need not occur as
     /// values).
     pub fn name_valid(&mut self, schema: Id, name: Symbol) -> Result<bool> {
         let value = self.context.doc.string_value(name);
-        self.valid(schema, value, 1)
+        self.valid(schema, value)
     }
 
     /// Returns true if a literal satisfies all terms.
     pub fn literal_fits(&mut self, terms: &[Term], value: Id) -> Result<bool> {
         for term in terms {
-            if !self.term(term, value, 0)? {
+            if !self.term(term, value)? {
                 return Ok(false);
             }
         }
         Ok(true)
     }
 
-    /// Returns true if a literal satisfies a keyword of a schema object.
-    pub fn unevaluated_valid(
-        &mut self,
-        schema: Id,
-        (keyword, at): (Keyword, Id),
-        value: Id,
-        depth: u32,
-    ) -> Result<bool> {
+    fn unevaluated_valid(&mut self, schema: Id, keyword: Keyword, at: Id, value: Id) -> Result<bool> {
         let alternatives = self.evaluated.evaluated_beside(self.context, schema, keyword)?;
         let mut seen = Evaluated::none(kind_of(keyword));
         for own in &alternatives.0 {
-            let mut holds = true;
-            for term in &own.terms {
-                holds = holds && self.term(term, value, depth + 1)?;
-            }
+            let holds = self.literal_fits(&own.terms, value)?;
             if holds {
                 seen.add(&own.seen);
             }
         }
-        self.outside_valid(&seen, at, value, depth)
+        self.outside_valid(&seen, at, value)
     }
 
     /// Returns true if every part of a literal outside of a set satisfies the schema; true for
     /// other types.
-    pub fn outside_valid(&mut self, seen: &Evaluated, at: Id, value: Id, depth: u32) -> Result<bool> {
+    fn outside_valid(&mut self, seen: &Evaluated, at: Id, value: Id) -> Result<bool> {
         if seen.all {
             return Ok(true);
         }
         if seen.kind == UnevaluatedKind::Properties {
             for (name, member) in self.context.doc.members(value).to_vec() {
-                if !is_evaluated(self.context, seen, name)? && !self.valid(at, member, depth + 1)? {
+                if !is_evaluated(self.context, seen, name)? && !self.valid(at, member)? {
                     return Ok(false);
                 }
             }
             return Ok(true);
         }
         let schema = item_outside(self.context, seen, at);
-        for element in self.context.doc.elements(value).to_vec().into_iter().skip(seen.first as usize) {
-            if !self.valid(schema, element, depth + 1)? {
-                return Ok(false);
-            }
-        }
-        Ok(true)
+        let elements = self.context.doc.elements(value).to_vec().into_iter().skip(seen.first as usize);
+        self.all_valid(elements.map(|element| (schema, element)))
     }
 }

@@ -113,19 +113,19 @@ impl Normalizer<'_> {
         {
             return Ok(known);
         }
+        let mut empty = false;
         if let [Term::Pos(first), ref rest @ ..] = terms[..] {
             for term in rest {
-                if let Term::Pos(other) = *term
-                    && are_disjoint(&mut self.context, first, other, None)?
-                {
-                    self.memos.empty.insert(terms, (true, depth));
-                    return Ok(true);
+                if let Term::Pos(other) = *term {
+                    empty = empty || are_disjoint(&mut self.context, first, other, None)?;
                 }
             }
         }
-        // This is also the answer to the same query inside itself.
-        self.memos.empty.insert(terms.clone(), (false, 0));
-        let empty = self.is_empty_shape(PartialShape::new(&terms))?;
+        if !empty {
+            // This is also the answer to the same query inside itself.
+            self.memos.empty.insert(terms.clone(), (false, 0));
+            empty = self.is_empty_shape(PartialShape::new(&terms))?;
+        }
         self.memos.empty.insert(terms, (empty, depth));
         Ok(empty)
     }

@@ -10,9 +10,9 @@ use std::rc::Rc;
 
 use smallvec::{SmallVec, smallvec};
 
-use super::super::check::{are_disjoint, has_few_values, only_requires};
+use super::super::check::{EvaluatedSets, are_disjoint, has_few_values, only_requires};
 use super::super::read::{Bound, Keyword, NameList, SchemaContext, Test, Types, of_length};
-use super::super::shape::{ContainsBound, ExistsProperty, Names, NumberPart, Shape};
+use super::super::shape::{ContainsBound, ExistsProperty, Names, NumberPart, Refusal, Shape};
 use super::super::term::{FALSE, Term, Terms};
 use super::normalize::Normalizer;
 use super::partial_shape::{PartialShape, Pending};
@@ -130,142 +130,12 @@ impl Normalizer<'_> {
         schema: Id,
         keyword: Keyword,
     ) -> Result<()> {
-        let Some(at) = self.context.doc.get(schema, keyword) else {
-            partial.shape.types = Types::NONE;
-            return Ok(());
-        };
-        let context = &mut self.context;
-        match keyword {
-            Keyword::Type => partial.shape.types = partial.shape.types.without(context.types(at)?),
-            Keyword::Const => self.exclude(partial, &[at]),
-            Keyword::Enum => {
-                let values = context.doc.elements(at).to_vec();
-                self.exclude(partial, &values);
-            }
-            Keyword::Ref | Keyword::DynamicRef | Keyword::RecursiveRef => {
-                partial.next(&[Term::Neg(context.target(keyword, at)?)]);
-            }
-            Keyword::AllOf => {
-                let fails = context.schemas(at)?.into_iter().map(|s| smallvec![Term::Neg(s)]);
-                partial.choose(fails.collect(), at);
-            }
-            Keyword::AnyOf => {
-                partial.next(&context.schemas(at)?.into_iter().map(Term::Neg).collect::<Terms>())
-            }
-            Keyword::Not => partial.next(&[Term::Pos(at)]),
-            Keyword::OneOf => negative_one_of(context, partial, at)?,
-            Keyword::If => negative_if(context, partial, schema, at),
-            // Their siblings `if` and `contains` are violated instead.
-            Keyword::Then | Keyword::Else | Keyword::MinContains | Keyword::MaxContains => {
-                refuse_negation(partial, keyword, Types::NONE, at);
-            }
-            Keyword::Minimum | Keyword::ExclusiveMinimum => {
-                outside_bound(context, partial, schema, (keyword, at), NumberPart::at_most)?;
-            }
-            Keyword::Maximum | Keyword::ExclusiveMaximum => {
-                outside_bound(context, partial, schema, (keyword, at), NumberPart::at_least)?;
-            }
-            Keyword::MultipleOf => {
-                context.divisor(at)?;
-                partial.only(Types::NUMBER);
-                if let Value::Number(text) = context.doc.value(at) {
-                    partial.shape.number.divisors.push((text, at, false));
-                }
-            }
-            Keyword::Pattern => {
-                partial.only(Types::STRING);
-                partial.shape.string.add(Test::Pattern(context.text(at)?), false, at);
-            }
-            Keyword::Format => negative_format(context, partial, at)?,
-            Keyword::XVerbatim => {
-                let types = if context.flag(at)? { Types::STRING } else { Types::NONE };
-                refuse_negation(partial, keyword, types, at);
-            }
-            Keyword::MinLength | Keyword::MinItems | Keyword::MinProperties => {
-                match context.count(at)?.checked_sub(1) {
-                    Some(most) => partial.shape.bound_count(keyword, (0, Some(most)), at),
-                    None => partial.shape.types = Types::NONE,
-                }
-                partial.only(keyword.definition().about);
-            }
-            Keyword::MaxLength | Keyword::MaxItems | Keyword::MaxProperties => {
-                let least = context.count(at)?.saturating_add(1);
-                partial.shape.bound_count(keyword, (least, None), at);
-                partial.only(keyword.definition().about);
-            }
-            Keyword::UniqueItems => {
-                let never = context.doc.value(at) == Value::Bool(false);
-                refuse_negation(partial, keyword, if never { Types::NONE } else { Types::ARRAY }, at);
-            }
-            Keyword::Contains => negative_contains(context, partial, schema, at)?,
-            Keyword::Items | Keyword::PrefixItems | Keyword::AdditionalItems => {
-                negative_items(context, partial, schema, (keyword, at))?;
-            }
-            Keyword::UnevaluatedItems | Keyword::UnevaluatedProperties => {
-                self.negative_unevaluated(partial, schema, keyword, at)?;
-            }
-            Keyword::Required => {
-                let lacks = context.names(at)?.into_iter().map(|n| smallvec![Term::Forbid(n)]);
-                object_choice(partial, lacks.collect(), at);
-            }
-            Keyword::Properties | Keyword::PatternProperties => {
-                let fails = |(name, schema): (Symbol, Id)| match keyword {
-                    Keyword::Properties => {
-                        smallvec![Term::Require(name), Term::Property(name, schema, false)]
-                    }
-                    _ => smallvec![Term::MatchFails(name, schema)],
-                };
-                let schemas = context.object(at)?.into_iter().filter(|s| !context.is_true(s.1));
-                object_choice(partial, schemas.map(fails).collect(), at);
-            }
-            Keyword::Dependencies | Keyword::DependentRequired | Keyword::DependentSchemas => {
-                object_choice(partial, broken_dependencies(context, at)?, at);
-            }
-            Keyword::AdditionalProperties => {
-                demand(context, partial, (Names::Undeclared(schema), Some(Term::Neg(at))), at);
-            }
-            Keyword::PropertyNames => demand(context, partial, (Names::Failing(at), None), at),
+        let Normalizer { context, evaluated, .. } = self;
+        match context.doc.get(schema, keyword) {
+            Some(at) => Violation { context, evaluated, partial, schema, keyword, at }.merge()?,
+            None => partial.only(Types::NONE),
         }
         Ok(())
-    }
-
-    /// Excludes literals.
-    fn exclude(&mut self, partial: &mut PartialShape, values: &[Id]) {
-        for &value in values {
-            let types = self.context.type_of(value);
-            match self.context.doc.value(value) {
-                Value::Null | Value::Bool(_) => partial.shape.types = partial.shape.types.without(types),
-                Value::String(text) => partial.shape.string.add(Test::Equals(text), false, value),
-                Value::Number(_) => {
-                    let beyond = [Term::Below(value), Term::Above(value)];
-                    let others = Types::ALL.without(Types::NUMBER);
-                    let mut choice: Vec<Terms> = vec![smallvec![Term::Types(others)]];
-                    choice.extend(beyond.map(|term| smallvec![Term::Types(Types::NUMBER), term]));
-                    partial.choose(choice, value);
-                }
-                Value::Array { .. } => partial.choose(other_arrays(&mut self.context, value), value),
-                Value::Object { .. } => partial.choose(self.other_objects(value), value),
-            }
-        }
-    }
-
-    /// Returns the terms of all values but one object: a property is absent, or differs, or is
-    /// additional.
-    fn other_objects(&mut self, value: Id) -> Vec<Terms> {
-        let members = self.context.doc.members(value).to_vec();
-        let no_more = self.evaluated.only_names(members.iter().map(|m| m.0).collect());
-        let nothing = self.context.synthetic.constant(&mut self.context.doc, false);
-        let mut choice = vec![
-            smallvec![Term::Types(Types::ALL.without(Types::OBJECT))],
-            smallvec![Term::Types(Types::OBJECT), Term::Unevaluated(no_more, nothing, false)],
-        ];
-        for (name, member) in members {
-            let same = self.context.synthetic.equal_to(&mut self.context.doc, member);
-            choice.push(smallvec![Term::Types(Types::OBJECT), Term::Forbid(name)]);
-            let other = Term::Property(name, same, false);
-            choice.push(smallvec![Term::Types(Types::OBJECT), Term::Require(name), other]);
-        }
-        choice
     }
 }
 
@@ -339,191 +209,285 @@ fn violations(context: &mut SchemaContext<'_>, id: Id) -> Result<Vec<Terms>> {
     Ok(all.first)
 }
 
-/// Merges the demand that violates a schema of properties or of their names.
-fn demand(
-    context: &SchemaContext<'_>,
-    partial: &mut PartialShape,
-    (names, value): (Names, Option<Term>),
-    at: Id,
-) {
-    partial.only(if context.is_true(at) { Types::NONE } else { Types::OBJECT });
-    partial.shape.object.demands.push(ExistsProperty { names, value, at });
+/// Violation of one keyword of a schema object.
+pub struct Violation<'a, 'p> {
+    pub context: &'a mut SchemaContext<'p>,
+    pub evaluated: &'a mut EvaluatedSets,
+    pub partial: &'a mut PartialShape,
+    pub schema: Id,
+    pub keyword: Keyword,
+    /// Value of the keyword.
+    pub at: Id,
 }
 
-/// Merges an object that one of these lists of terms applies to.
-fn object_choice(partial: &mut PartialShape, choice: Vec<Terms>, at: Id) {
-    partial.only(Types::OBJECT);
-    partial.choose(choice, at);
-}
+impl Violation<'_, '_> {
+    fn merge(mut self) -> Result<()> {
+        let Violation { ref mut context, ref mut partial, schema, keyword, at, .. } = self;
+        // Most violations are of one of the types that the keyword is about.
+        let about = keyword.definition().about;
+        match keyword {
+            Keyword::Type => partial.only(Types::ALL.without(context.types(at)?)),
+            Keyword::Const => self.exclude(&[at]),
+            Keyword::Enum => {
+                let values = context.doc.elements(at).to_vec();
+                self.exclude(&values);
+            }
+            Keyword::Ref | Keyword::DynamicRef | Keyword::RecursiveRef => {
+                partial.next(&[Term::Neg(context.target(keyword, at)?)]);
+            }
+            Keyword::AllOf => {
+                let fails = context.schemas(at)?.into_iter().map(|s| smallvec![Term::Neg(s)]);
+                partial.choose(fails.collect(), at);
+            }
+            Keyword::AnyOf => {
+                let fails: Terms = context.schemas(at)?.into_iter().map(Term::Neg).collect();
+                partial.next(&fails);
+            }
+            Keyword::Not => partial.next(&[Term::Pos(at)]),
+            Keyword::OneOf => self.one_of()?,
+            Keyword::If => {
+                let branches = [(Keyword::Then, Term::Pos(at)), (Keyword::Else, Term::Neg(at))];
+                let fails = |(name, holds)| Some(smallvec![holds, Term::Neg(context.doc.get(schema, name)?)]);
+                partial.choose(branches.into_iter().filter_map(fails).collect(), at);
+            }
+            // Their siblings `if` and `contains` are violated instead.
+            Keyword::Then | Keyword::Else | Keyword::MinContains | Keyword::MaxContains => {
+                self.refuse(Types::NONE);
+            }
+            Keyword::Minimum | Keyword::ExclusiveMinimum => self.beyond(NumberPart::at_most)?,
+            Keyword::Maximum | Keyword::ExclusiveMaximum => self.beyond(NumberPart::at_least)?,
+            Keyword::MultipleOf => {
+                context.divisor(at)?;
+                partial.only(about);
+                if let Value::Number(text) = context.doc.value(at) {
+                    partial.shape.number.divisors.push((text, at, false));
+                }
+            }
+            Keyword::Pattern => {
+                partial.only(about);
+                partial.shape.string.add(Test::Pattern(context.text(at)?), false, at);
+            }
+            Keyword::Format => self.format(),
+            Keyword::XVerbatim => {
+                let possible = context.flag(at)?;
+                self.refuse(if possible { about } else { Types::NONE });
+            }
+            Keyword::MinLength | Keyword::MinItems | Keyword::MinProperties => {
+                match context.count(at)?.checked_sub(1) {
+                    Some(most) => partial.shape.bound_count(keyword, (0, Some(most)), at),
+                    None => partial.only(Types::NONE),
+                }
+                partial.only(about);
+            }
+            Keyword::MaxLength | Keyword::MaxItems | Keyword::MaxProperties => {
+                let least = context.count(at)?.saturating_add(1);
+                partial.shape.bound_count(keyword, (least, None), at);
+                partial.only(about);
+            }
+            Keyword::UniqueItems => {
+                let never = context.doc.value(at) == Value::Bool(false);
+                self.refuse(if never { Types::NONE } else { about });
+            }
+            Keyword::Contains => self.contains()?,
+            Keyword::Items | Keyword::PrefixItems | Keyword::AdditionalItems => self.items()?,
+            Keyword::UnevaluatedItems | Keyword::UnevaluatedProperties => self.unevaluated()?,
+            Keyword::Required => {
+                let lacks = context.names(at)?.into_iter().map(|n| smallvec![Term::Forbid(n)]);
+                partial.only(about);
+                partial.choose(lacks.collect(), at);
+            }
+            Keyword::Properties | Keyword::PatternProperties => {
+                let fails = |(name, schema): (Symbol, Id)| match keyword {
+                    Keyword::Properties => {
+                        smallvec![Term::Require(name), Term::Property(name, schema, false)]
+                    }
+                    _ => smallvec![Term::MatchFails(name, schema)],
+                };
+                let schemas = context.object(at)?.into_iter().filter(|s| !context.is_true(s.1));
+                partial.only(about);
+                partial.choose(schemas.map(fails).collect(), at);
+            }
+            Keyword::Dependencies | Keyword::DependentRequired | Keyword::DependentSchemas => {
+                let mut choice: Vec<Terms> = Vec::new();
+                for (name, then) in context.object(at)? {
+                    if context.is_name_list(then) {
+                        let lacks = context.names(then)?.into_iter();
+                        choice.extend(lacks.map(|other| smallvec![Term::Require(name), Term::Forbid(other)]));
+                    } else {
+                        choice.push(smallvec![Term::Require(name), Term::Neg(then)]);
+                    }
+                }
+                partial.only(about);
+                partial.choose(choice, at);
+            }
+            Keyword::AdditionalProperties => self.demand(Names::Undeclared(schema), Some(Term::Neg(at))),
+            Keyword::PropertyNames => self.demand(Names::Failing(at), None),
+        }
+        Ok(())
+    }
 
-/// Returns the alternatives that violate a dependency.
-fn broken_dependencies(context: &SchemaContext<'_>, at: Id) -> Result<Vec<Terms>> {
-    let mut choice: Vec<Terms> = Vec::new();
-    for (name, then) in context.object(at)? {
-        if context.is_name_list(then) {
-            let lacks = context.names(then)?.into_iter();
-            choice.extend(lacks.map(|other| smallvec![Term::Require(name), Term::Forbid(other)]));
+    /// Excludes literals.
+    fn exclude(&mut self, values: &[Id]) {
+        for &value in values {
+            let types = Types::of_form(self.context.doc.value(value));
+            let choice = match self.context.doc.value(value) {
+                Value::Null | Value::Bool(_) => {
+                    self.partial.only(Types::ALL.without(types));
+                    continue;
+                }
+                Value::String(text) => {
+                    self.partial.shape.string.add(Test::Equals(text), false, value);
+                    continue;
+                }
+                Value::Number(_) => vec![smallvec![Term::Below(value)], smallvec![Term::Above(value)]],
+                Value::Array { .. } => self.other_arrays(value),
+                Value::Object { .. } => self.other_objects(value),
+            };
+            let others = smallvec![Term::Types(Types::ALL.without(types))];
+            let of_type =
+                choice.into_iter().map(|way: Terms| [Term::Types(types)].into_iter().chain(way).collect());
+            self.partial.choose([others].into_iter().chain(of_type).collect(), value);
+        }
+    }
+
+    /// Returns the alternatives to one array: another number of items, or an item that differs.
+    fn other_arrays(&mut self, value: Id) -> Vec<Terms> {
+        let SchemaContext { doc, synthetic, .. } = &mut *self.context;
+        let items = doc.elements(value).to_vec();
+        let mut choice: Vec<Terms> = vec![smallvec![Term::Neg(of_length(doc, items.len(), value))]];
+        for (i, item) in items.into_iter().enumerate() {
+            choice.push(smallvec![Term::ItemFails(i as u32, synthetic.equal_to(doc, item))]);
+        }
+        choice
+    }
+
+    /// Returns the alternatives to one object: a property is absent, or differs, or is additional.
+    fn other_objects(&mut self, value: Id) -> Vec<Terms> {
+        let SchemaContext { doc, synthetic, .. } = &mut *self.context;
+        let members = doc.members(value).to_vec();
+        let no_more = self.evaluated.only_names(members.iter().map(|m| m.0).collect());
+        let nothing = synthetic.constant(doc, false);
+        let mut choice: Vec<Terms> = vec![smallvec![Term::Unevaluated(no_more, nothing, false)]];
+        for (name, member) in members {
+            let other = Term::Property(name, synthetic.equal_to(doc, member), false);
+            choice.extend([smallvec![Term::Forbid(name)], smallvec![Term::Require(name), other]]);
+        }
+        choice
+    }
+
+    /// Demands a property, of an object.
+    fn demand(&mut self, names: Names, value: Option<Term>) {
+        self.partial.only(if self.context.is_true(self.at) { Types::NONE } else { Types::OBJECT });
+        self.partial.shape.object.demands.push(ExistsProperty { names, value, at: self.at });
+    }
+
+    /// Merges a number beyond a bound; `restrict` merges the opposite bound.
+    fn beyond(&mut self, restrict: fn(&mut NumberPart, Bound)) -> Result<()> {
+        self.partial.only(Types::NUMBER);
+        match self.context.bound(self.schema, self.keyword, self.at)? {
+            Some(mut bound) => {
+                bound.exclusive = !bound.exclusive;
+                restrict(&mut self.partial.shape.number, bound);
+            }
+            None => self.partial.only(Types::NONE),
+        }
+        Ok(())
+    }
+
+    fn contains(&mut self) -> Result<()> {
+        let at = self.at;
+        let array = &mut self.partial.shape.array;
+        let (counts, fails) = (Term::Pos(at), Term::Neg(at));
+        let mut bound = |min, max| {
+            array.contains.push(ContainsBound { counts, fails, from: 0, min, max, at });
+        };
+        match self.context.contains_bounds(self.schema)? {
+            (1, None) => array.each_item(&[], Some(fails)),
+            (0, None) => self.partial.only(Types::NONE),
+            (min, None) => bound(0, Some(min - 1)),
+            (0, Some(max)) => bound(max.saturating_add(1), None),
+            _ => self.refuse(Types::ARRAY),
+        }
+        self.partial.only(Types::ARRAY);
+        Ok(())
+    }
+
+    /// Merges an array that violates the schemas of its items.
+    fn items(&mut self) -> Result<()> {
+        let (context, at) = (&self.context, self.at);
+        let is_list = |at: Id| matches!(context.doc.value(at), Value::Array { .. });
+        let list = context.doc.get(self.schema, Keyword::Items).filter(|&items| is_list(items));
+        if self.keyword == Keyword::AdditionalItems && list.is_none() {
+            // Without a list of items this keyword asserts nothing.
+            self.partial.only(Types::NONE);
+            return Ok(());
+        }
+        self.partial.only(Types::ARRAY);
+        let (prefix, rest) = context.item_schemas(self.schema)?;
+        if is_list(at) {
+            // A list of schemas is violated by violating one of them.
+            let fails = prefix.iter().zip(0..).map(|(&s, i)| smallvec![Term::ItemFails(i, s)]);
+            self.partial.choose(fails.collect(), at);
+        } else if let Some(rest) = rest.filter(|&r| !context.is_true(r)) {
+            let (counts, fails, from) = (Term::Neg(rest), Term::Pos(rest), prefix.len() as u32);
+            let bound = ContainsBound { counts, fails, from, min: 1, max: None, at };
+            self.partial.shape.array.contains.push(bound);
         } else {
-            choice.push(smallvec![Term::Require(name), Term::Neg(then)]);
+            self.partial.only(Types::NONE);
         }
+        Ok(())
     }
-    Ok(choice)
-}
 
-/// Merges a number beyond a bound; `restrict` merges the opposite bound.
-fn outside_bound(
-    context: &mut SchemaContext<'_>,
-    partial: &mut PartialShape,
-    schema: Id,
-    (keyword, at): (Keyword, Id),
-    restrict: fn(&mut NumberPart, Bound),
-) -> Result<()> {
-    partial.only(Types::NUMBER);
-    match context.bound(schema, keyword, at)? {
-        Some((mut bound, exclusive)) => {
-            bound.exclusive = !exclusive;
-            restrict(&mut partial.shape.number, bound);
-        }
-        None => partial.shape.types = Types::NONE,
-    }
-    Ok(())
-}
-
-fn negative_contains(
-    context: &mut SchemaContext<'_>,
-    partial: &mut PartialShape,
-    schema: Id,
-    at: Id,
-) -> Result<()> {
-    partial.only(Types::ARRAY);
-    let (counts, fails) = (Term::Pos(at), Term::Neg(at));
-    let (min, max) = match context.contains_bounds(schema)? {
-        (1, None) => {
-            partial.shape.array.each_item(&[], Some(fails));
+    /// Merges: none of the schemas holds, or two of them do.
+    fn one_of(&mut self) -> Result<()> {
+        let schemas = self.context.schemas(self.at)?;
+        if schemas.len() > MAX_BRANCHES {
+            self.refuse(Types::ALL);
             return Ok(());
         }
-        (0, None) => {
-            partial.shape.types = Types::NONE;
-            return Ok(());
-        }
-        (min, None) => (0, Some(min - 1)),
-        (0, Some(max)) => (max.saturating_add(1), None),
-        _ => {
-            refuse_negation(partial, Keyword::Contains, Types::ARRAY, at);
-            return Ok(());
-        }
-    };
-    partial.shape.array.contains.push(ContainsBound { counts, fails, from: 0, min, max, at });
-    Ok(())
-}
-
-/// Merges an array that violates the schemas of its items.
-fn negative_items(
-    context: &mut SchemaContext<'_>,
-    partial: &mut PartialShape,
-    schema: Id,
-    (keyword, at): (Keyword, Id),
-) -> Result<()> {
-    partial.only(Types::ARRAY);
-    let is_list = |at: Id| matches!(context.doc.value(at), Value::Array { .. });
-    let listed = is_list(at);
-    if keyword == Keyword::AdditionalItems && !context.doc.get(schema, Keyword::Items).is_some_and(is_list) {
-        // Without a list of items this keyword asserts nothing.
-        partial.shape.types = Types::NONE;
-        return Ok(());
-    }
-    let (prefix, rest) = context.item_schemas(schema)?;
-    if listed {
-        // A list of schemas is violated by violating one of them.
-        let fails = |(i, s): (usize, &Id)| smallvec![Term::ItemFails(i as u32, *s)];
-        let choice: Vec<Terms> = prefix.iter().enumerate().map(fails).collect();
-        partial.choose(choice, at);
-    } else if let Some(rest) = rest.filter(|&r| !context.is_true(r)) {
-        let from = prefix.len() as u32;
-        let (counts, fails) = (Term::Neg(rest), Term::Pos(rest));
-        partial.shape.array.contains.push(ContainsBound { counts, fails, from, min: 1, max: None, at });
-    } else {
-        partial.shape.types = Types::NONE;
-    }
-    Ok(())
-}
-
-/// Merges: none of the schemas holds, or two of them do.
-fn negative_one_of(context: &mut SchemaContext<'_>, partial: &mut PartialShape, at: Id) -> Result<()> {
-    let schemas = context.schemas(at)?;
-    if schemas.len() > MAX_BRANCHES {
-        refuse_negation(partial, Keyword::OneOf, Types::ALL, at);
-        return Ok(());
-    }
-    let mut choice: Vec<Terms> = vec![schemas.iter().map(|&s| Term::Neg(s)).collect()];
-    for (i, &a) in schemas.iter().enumerate() {
-        for &b in &schemas[..i] {
-            if a == b || !are_disjoint(context, a, b, Some(&partial.shape))? {
-                choice.push(smallvec![Term::Pos(b), Term::Pos(a)]);
+        let mut choice: Vec<Terms> = vec![schemas.iter().map(|&s| Term::Neg(s)).collect()];
+        for (i, &a) in schemas.iter().enumerate() {
+            for &b in &schemas[..i] {
+                if a == b || !are_disjoint(self.context, a, b, Some(&self.partial.shape))? {
+                    choice.push(smallvec![Term::Pos(b), Term::Pos(a)]);
+                }
             }
         }
+        self.partial.choose(choice, self.at);
+        Ok(())
     }
-    partial.choose(choice, at);
-    Ok(())
-}
 
-/// Refuses the violation of a keyword, which cannot be expressed; only values of these types
-/// can violate it.
-fn refuse_negation(partial: &mut PartialShape, keyword: Keyword, types: Types, at: Id) {
-    partial.only(types);
-    let word = keyword.name();
-    partial.refuse(
-        types,
-        at,
-        format!("the negation of `{word}` (by `not`, `if`, or overlapping `oneOf` branches) is not supported"),
-        "state what is allowed instead; give `oneOf` branches a required property with different `const` values",
-    );
-}
+    /// Refuses a violation that cannot be expressed; only values of these types are one.
+    fn refuse(&mut self, types: Types) {
+        let (word, at) = (self.keyword.name(), self.at);
+        let message = format!(
+            "the negation of `{word}` (by `not`, `if`, or overlapping `oneOf` branches) is not supported"
+        );
+        let hint = "state what is allowed instead; give `oneOf` branches a required property with different `const` values";
+        self.partial.only(types);
+        self.partial.shape.refusals.push(Rc::new(Refusal { types, at, message, hint }));
+    }
 
-fn negative_if(context: &mut SchemaContext<'_>, partial: &mut PartialShape, schema: Id, at: Id) {
-    let branches = [(Keyword::Then, Term::Pos(at)), (Keyword::Else, Term::Neg(at))].into_iter();
-    let choice = branches.filter_map(|(name, holds)| {
-        context.doc.get(schema, name).map(|branch| smallvec![holds, Term::Neg(branch)])
-    });
-    partial.choose(choice.collect(), at);
-}
-
-fn negative_format(context: &mut SchemaContext<'_>, partial: &mut PartialShape, at: Id) -> Result<()> {
-    if let Some(format) = context.number_format(at) {
-        let mut choice: Vec<Terms> = Vec::new();
-        for (bound, beyond) in format.bounds.into_iter().zip([Term::Below, Term::Above]) {
-            let bound = context.synthetic.number(&mut context.doc, bound);
-            choice.push(smallvec![Term::Types(Types::NUMBER), beyond(bound)]);
+    fn format(&mut self) {
+        let (context, at) = (&mut *self.context, self.at);
+        if let Some(format) = context.number_format(at) {
+            let mut choice: Vec<Terms> = Vec::new();
+            for (bound, beyond) in format.bounds.into_iter().zip([Term::Below, Term::Above]) {
+                let bound = context.synthetic.number(&mut context.doc, bound);
+                choice.push(smallvec![Term::Types(Types::NUMBER), beyond(bound)]);
+            }
+            if format.magnitude.is_none() {
+                choice.push(smallvec![Term::Types(Types::FRACTION)]);
+            }
+            return self.partial.choose(choice, at);
         }
-        if format.magnitude.is_none() {
-            choice.push(smallvec![Term::Types(Types::FRACTION)]);
+        self.partial.only(Types::STRING);
+        match context.doc.string(at) {
+            Some(name) if context.texts.knows_format(&context.doc, name) => {
+                self.partial.shape.string.add(Test::Format(name), false, at);
+            }
+            // An annotation is never violated.
+            _ => self.partial.only(Types::NONE),
         }
-        partial.choose(choice, at);
-        return Ok(());
     }
-    partial.only(Types::STRING);
-    match context.doc.string(at) {
-        Some(name) if context.texts.knows_format(&context.doc, name) => {
-            partial.shape.string.add(Test::Format(name), false, at);
-        }
-        // An annotation is never violated.
-        _ => partial.shape.types = Types::NONE,
-    }
-    Ok(())
-}
-
-/// Returns the terms of all values but one array: another number of items, or an item that
-/// differs.
-fn other_arrays(context: &mut SchemaContext<'_>, value: Id) -> Vec<Terms> {
-    let items = context.doc.elements(value).to_vec();
-    let length = of_length(&mut context.doc, items.len(), value);
-    let mut choice = vec![
-        smallvec![Term::Types(Types::ALL.without(Types::ARRAY))],
-        smallvec![Term::Types(Types::ARRAY), Term::Neg(length)],
-    ];
-    for (i, item) in items.into_iter().enumerate() {
-        let same = context.synthetic.equal_to(&mut context.doc, item);
-        choice.push(smallvec![Term::Types(Types::ARRAY), Term::ItemFails(i as u32, same)]);
-    }
-    choice
 }

@@ -52,6 +52,13 @@ pub struct Normalizer<'p> {
     pub cause: Option<UnsatCause>,
 }
 
+/// An expansion under way: its first alternative, and the shapes that are finished.
+struct Expansion {
+    mode: Mode,
+    bottom: usize,
+    done: Shapes,
+}
+
 /// Results of merging that are needed more than once.
 #[derive(Default)]
 pub struct MergeMemos {
@@ -79,7 +86,7 @@ impl<'p> Normalizer<'p> {
 
     /// Returns the validator of literals.
     pub fn validator(&mut self) -> Validator<'_, 'p> {
-        Validator { context: &mut self.context, evaluated: &mut self.evaluated }
+        Validator { context: &mut self.context, evaluated: &mut self.evaluated, depth: 0 }
     }
 }
 
@@ -87,44 +94,26 @@ impl Normalizer<'_> {
     /// Returns all shapes of a conjunction. In loose mode it returns only the first one, or `None`
     /// if there are too many alternatives to decide.
     pub fn expand(&mut self, start: PartialShape, mode: Mode) -> Result<Option<Shapes>> {
-        let mut done = Shapes::new();
         // Alternatives below this index belong to the queries around this one.
         let bottom = self.partials.len();
-        let enough = self.advance_all(start, mode, bottom, &mut done);
-        self.partials.truncate(bottom);
-        Ok(enough?.then_some(done))
-    }
-
-    fn advance_all(
-        &mut self,
-        start: PartialShape,
-        mode: Mode,
-        bottom: usize,
-        done: &mut Shapes,
-    ) -> Result<bool> {
         self.partials.push(start);
+        let mut expansion = Expansion { mode, bottom, done: Shapes::new() };
+        let mut decidable = Ok(true);
         while self.partials.len() > bottom
+            && matches!(decidable, Ok(true))
+            && (mode == Mode::Exact || expansion.done.is_empty())
             && let Some(partial) = self.partials.pop()
         {
-            if !self.advance(partial, mode, bottom, done)? {
-                return Ok(false);
-            }
-            if mode == Mode::Loose && !done.is_empty() {
-                break;
-            }
+            decidable = self.advance(partial, &mut expansion);
         }
-        Ok(true)
+        self.partials.truncate(bottom);
+        Ok(decidable?.then_some(expansion.done))
     }
 
     /// Processes one alternative up to its end or to the next choice. Returns `false` in loose mode if
     /// there are too many alternatives.
-    fn advance(
-        &mut self,
-        mut partial: PartialShape,
-        mode: Mode,
-        bottom: usize,
-        done: &mut Shapes,
-    ) -> Result<bool> {
+    fn advance(&mut self, mut partial: PartialShape, expansion: &mut Expansion) -> Result<bool> {
+        let Expansion { mode, bottom, ref mut done } = *expansion;
         let (alternatives, at) = loop {
             self.context.step(1 + partial.shape.object.values.len() as u64 / 16, Id(0))?;
             match partial.left.pop() {
@@ -195,7 +184,7 @@ impl Normalizer<'_> {
             return Ok(());
         }
         if term.opposite().is_some_and(|opposite| partial.shape.terms.contains(&opposite)) {
-            partial.shape.types = Types::NONE;
+            partial.only(Types::NONE);
             return Ok(());
         }
         if let Term::Pos(id) | Term::Neg(id) = term {
@@ -225,7 +214,7 @@ impl Normalizer<'_> {
             }
             Term::Unevaluated(set, at, holds) => self.outside(partial, set, at, holds)?,
             Term::Below(id) | Term::Above(id) => {
-                if let Some((mut bound, _)) = self.context.bound(id, Keyword::Minimum, id)? {
+                if let Some(mut bound) = self.context.bound(id, Keyword::Minimum, id)? {
                     bound.exclusive = true;
                     match term {
                         Term::Below(_) => partial.shape.number.at_most(bound),
@@ -258,7 +247,7 @@ impl Normalizer<'_> {
             Value::Bool(true) => return Ok(()),
             Value::Bool(false) => {
                 self.record_unsat_cause(id, "the schema is `false`");
-                partial.shape.types = Types::NONE;
+                partial.only(Types::NONE);
                 return Ok(());
             }
             Value::Object { .. } => {}
@@ -316,10 +305,10 @@ impl Normalizer<'_> {
             Keyword::If => added.work.extend(self.conditional(id, at)),
             Keyword::Then | Keyword::Else => {}
             Keyword::Minimum | Keyword::ExclusiveMinimum => {
-                context.bound(id, keyword, at)?.into_iter().for_each(|bound| shape.number.at_least(bound.0));
+                context.bound(id, keyword, at)?.into_iter().for_each(|bound| shape.number.at_least(bound));
             }
             Keyword::Maximum | Keyword::ExclusiveMaximum => {
-                context.bound(id, keyword, at)?.into_iter().for_each(|bound| shape.number.at_most(bound.0));
+                context.bound(id, keyword, at)?.into_iter().for_each(|bound| shape.number.at_most(bound));
             }
             Keyword::MultipleOf => multiple_of(context, shape, at)?,
             Keyword::MinLength | Keyword::MinItems | Keyword::MinProperties => {

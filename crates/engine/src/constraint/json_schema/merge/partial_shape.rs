@@ -5,7 +5,7 @@ use std::rc::Rc;
 use smallvec::SmallVec;
 
 use super::super::read::Types;
-use super::super::shape::{Refusal, Shape};
+use super::super::shape::Shape;
 use super::super::term::{Term, Terms};
 use crate::constraint::json::document::Id;
 
@@ -67,9 +67,5 @@ impl PartialShape {
     /// Excludes values of other types.
     pub fn only(&mut self, types: Types) {
         self.shape.types = self.shape.types.and(types);
-    }
-
-    pub fn refuse(&mut self, types: Types, at: Id, message: String, hint: &'static str) {
-        self.shape.refusals.push(Rc::new(Refusal { types, at, message, hint }));
     }
 }

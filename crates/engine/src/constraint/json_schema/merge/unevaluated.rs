@@ -21,6 +21,7 @@ use super::super::check::{UnevaluatedKind, item_outside};
 use super::super::read::{Keyword, Types};
 use super::super::shape::{ContainsBound, ExistsProperty, Names};
 use super::super::term::{Term, Terms};
+use super::negate::Violation;
 use super::normalize::Normalizer;
 use super::partial_shape::{PartialShape, Pending};
 use super::properties::merge_group;
@@ -44,42 +45,6 @@ impl Normalizer<'_> {
             alternatives.push(terms);
         }
         Ok(Some(Pending::Choice(Rc::new(alternatives), at)))
-    }
-
-    /// Merges the violation of the keyword: if an alternative holds, something outside of its
-    /// evaluated set violates the schema.
-    pub fn negative_unevaluated(
-        &mut self,
-        partial: &mut PartialShape,
-        schema: Id,
-        keyword: Keyword,
-        at: Id,
-    ) -> Result<()> {
-        partial.only(if self.context.is_true(at) { Types::NONE } else { keyword.definition().about });
-        if partial.shape.types.is_empty() {
-            return Ok(());
-        }
-        let mut items = Vec::new();
-        for own in &self.evaluated.evaluated_beside(&mut self.context, schema, keyword)?.0 {
-            let mut ways: Vec<Terms> = Vec::new();
-            if !own.seen.all {
-                ways.push(smallvec![Term::Unevaluated(self.evaluated.evaluated_set(&own.seen), at, false)]);
-            }
-            for term in &own.terms {
-                ways.push(match *term {
-                    Term::Pos(id) => smallvec![Term::Neg(id)],
-                    Term::Neg(id) => smallvec![Term::Pos(id)],
-                    Term::Types(types) => smallvec![Term::Types(Types::ALL.without(types))],
-                    Term::Require(name) => smallvec![Term::Types(Types::OBJECT), Term::Forbid(name)],
-                    Term::Forbid(name) => smallvec![Term::Types(Types::OBJECT), Term::Require(name)],
-                    // Alternatives consist of the terms above.
-                    _ => continue,
-                });
-            }
-            items.push(Pending::Choice(Rc::new(ways), at));
-        }
-        partial.queue(items);
-        Ok(())
     }
 
     /// Merges the term that everything outside of a set satisfies the schema, or (`holds` is false)
@@ -108,6 +73,37 @@ impl Normalizer<'_> {
                     array.contains.push(bound);
                 }
             }
+        }
+        Ok(())
+    }
+}
+
+impl Violation<'_, '_> {
+    /// Merges the violation of the keyword: if an alternative holds, something outside of its
+    /// evaluated set violates the schema.
+    pub fn unevaluated(&mut self) -> Result<()> {
+        let (schema, keyword, at) = (self.schema, self.keyword, self.at);
+        self.partial.only(if self.context.is_true(at) { Types::NONE } else { keyword.definition().about });
+        if self.partial.shape.types.is_empty() {
+            return Ok(());
+        }
+        for own in self.evaluated.evaluated_beside(self.context, schema, keyword)?.0.iter().rev() {
+            let mut ways: Vec<Terms> = Vec::new();
+            if !own.seen.all {
+                ways.push(smallvec![Term::Unevaluated(self.evaluated.evaluated_set(&own.seen), at, false)]);
+            }
+            for term in &own.terms {
+                ways.push(match *term {
+                    Term::Pos(id) => smallvec![Term::Neg(id)],
+                    Term::Neg(id) => smallvec![Term::Pos(id)],
+                    Term::Types(types) => smallvec![Term::Types(Types::ALL.without(types))],
+                    Term::Require(name) => smallvec![Term::Types(Types::OBJECT), Term::Forbid(name)],
+                    Term::Forbid(name) => smallvec![Term::Types(Types::OBJECT), Term::Require(name)],
+                    // Alternatives consist of the terms above.
+                    _ => continue,
+                });
+            }
+            self.partial.choose(ways, at);
         }
         Ok(())
     }

@@ -27,41 +27,12 @@ use super::schema_positions::Role;
 use crate::constraint::json::document::{Doc, Id, Symbol, Value};
 use crate::warning::{Warning, WarningKind};
 
-/// Names of the keywords that are rewritten, if the document has them.
-#[derive(Debug, Default)]
-struct Words {
-    nullable: [Option<Symbol>; 2],
-    divisible_by: Option<Symbol>,
-    disallow: Option<Symbol>,
-    extends: Option<Symbol>,
-    bson_type: Option<Symbol>,
-    any: Option<Symbol>,
-    components: Option<Symbol>,
-}
-
-impl Words {
-    fn of(doc: &Doc) -> Words {
-        Words {
-            nullable: [doc.lookup("nullable"), doc.lookup("x-nullable")],
-            divisible_by: doc.lookup("divisibleBy"),
-            disallow: doc.lookup("disallow"),
-            extends: doc.lookup("extends"),
-            bson_type: doc.lookup("bsonType"),
-            any: doc.lookup("any"),
-            components: doc.lookup("components"),
-        }
-    }
-
-    /// Returns the names that are not keywords of JSON Schema.
-    fn foreign(&self) -> impl Iterator<Item = Symbol> + '_ {
-        let others = [self.divisible_by, self.disallow, self.extends, self.bson_type];
-        self.nullable.into_iter().chain(others).flatten()
-    }
-}
+/// Keywords that are rewritten and are none of JSON Schema.
+const FOREIGN: [&str; 6] = ["nullable", "x-nullable", "divisibleBy", "disallow", "extends", "bsonType"];
 
 /// Outcome of rewriting a schema.
+#[derive(Default)]
 pub struct Rewritten {
-    pub root: Id,
     /// Names that are understood, so they are not unknown keywords.
     pub understood: Vec<Symbol>,
     /// Nullable schemas: the choice between the schema and `null`, with the schema.
@@ -69,31 +40,24 @@ pub struct Rewritten {
     pub warnings: Vec<Warning>,
 }
 
-/// Rewrites a schema and everything below it. Returns `None` if it has none of these keywords.
-/// `draft3` is true for a document that names draft 3 or older.
-pub fn rewrite(doc: &mut Doc, root: Id, draft3: bool) -> Option<Rewritten> {
-    let words = Words::of(doc);
-    let flags = has_flags(doc, root);
-    let foreign = words.foreign().next().is_some();
-    if !(draft3 || flags || foreign || has_old_types(doc, words.any)) {
+/// Rewrites a schema and everything below it. Returns the new root, or `None` if it has none of
+/// these keywords. `draft3` is true for a document that names draft 3 or older.
+pub fn rewrite(doc: &mut Doc, root: Id, draft3: bool) -> Option<(Id, Rewritten)> {
+    let any = doc.lookup("any");
+    let understood: Vec<Symbol> = FOREIGN.iter().filter_map(|word| doc.lookup(word)).collect();
+    let flags = has_flags(doc, root) || draft3;
+    if understood.is_empty() && !flags && !has_old_types(doc, any) {
         return None;
     }
-    let understood = words.foreign().collect();
-    let mut rewriter = Rewriter {
-        doc,
-        words,
-        flags: flags || draft3,
-        like: Vec::new(),
-        nullable: Vec::new(),
-        warnings: Vec::new(),
-    };
+    let done = Rewritten { understood, ..Rewritten::default() };
+    let mut rewriter = Rewriter { doc, any, flags, like: Vec::new(), done };
     let new = rewriter.schema(root);
-    let Rewriter { like, nullable, warnings, .. } = rewriter;
+    let Rewriter { doc, like, done, .. } = rewriter;
     doc.replace_root(root, new);
     for (made, original) in like {
         doc.locate_as(made, original);
     }
-    Some(Rewritten { root: new, understood, nullable, warnings })
+    Some((new, done))
 }
 
 /// Returns true if a property has `required: true` or `required: false`.
@@ -129,13 +93,13 @@ fn is_old_type(doc: &Doc, at: Id, any: Option<Symbol>) -> bool {
 
 struct Rewriter<'d> {
     doc: &'d mut Doc,
-    words: Words,
+    /// The type `any`, if the document has the word.
+    any: Option<Symbol>,
     /// True if `required` may be a boolean.
     flags: bool,
     /// Values that have, in messages, the location of another one.
     like: Vec<(Id, Id)>,
-    nullable: Vec<(Id, Id)>,
-    warnings: Vec<Warning>,
+    done: Rewritten,
 }
 
 /// Name of a member that is left out.
@@ -191,7 +155,7 @@ impl Rewriter<'_> {
         let list = self.doc.close_array(&[(Symbol(0), copy), (Symbol(0), null)]);
         let either = self.doc.close_object(&[(Keyword::AnyOf.into(), list)]);
         self.like.push((copy, either));
-        self.nullable.push((either, copy));
+        self.done.nullable.push((either, copy));
         either
     }
 
@@ -216,37 +180,42 @@ impl Rewriter<'_> {
 
     /// Rewrites a keyword whose value is no schema.
     fn keyword(&mut self, schema: Id, name: &mut Symbol, at: &mut Id, more: &mut Additions) {
-        let word = Some(*name);
-        if self.words.nullable.contains(&word) {
-            match self.doc.value(*at) {
-                Value::Bool(on) => more.nullable |= on,
-                _ => self.warn(*at, "`nullable` is not a boolean and is ignored"),
+        let word = FOREIGN.into_iter().find(|word| *word == self.doc.name(*name)).unwrap_or_default();
+        match (word, self.doc.value(*at)) {
+            ("nullable" | "x-nullable", Value::Bool(on)) => more.nullable |= on,
+            ("nullable" | "x-nullable", _) => {
+                self.warn(*at, "`nullable` is not a boolean and is ignored");
             }
-        } else if word == self.words.divisible_by && matches!(self.doc.value(*at), Value::Number(_)) {
-            let divisor = self.doc.push(self.doc.value(*at));
-            self.like.push((divisor, *at));
-            match self.doc.get(schema, Keyword::MultipleOf) {
-                None => more.members.push((Keyword::MultipleOf.into(), divisor)),
-                Some(_) => more.all_of.push(self.doc.close_object(&[(Keyword::MultipleOf.into(), divisor)])),
+            ("divisibleBy", value @ Value::Number(_)) => {
+                let divisor = self.doc.push(value);
+                self.like.push((divisor, *at));
+                let member = (Keyword::MultipleOf.into(), divisor);
+                match self.doc.get(schema, Keyword::MultipleOf) {
+                    None => more.members.push(member),
+                    Some(_) => more.all_of.push(self.doc.close_object(&[member])),
+                }
             }
-        } else if word == self.words.bson_type && self.doc.get(schema, Keyword::Type).is_none() {
-            self.bson_type(schema, *at, more);
-        } else if word == self.words.extends && !matches!(self.doc.value(*at), Value::String(_)) {
-            let base = self.schema(*at);
-            match self.doc.value(base) {
-                Value::Array { .. } => more.all_of.extend_from_slice(self.doc.elements(base)),
-                _ => more.all_of.push(base),
+            ("bsonType", _) if self.doc.get(schema, Keyword::Type).is_none() => {
+                self.bson_type(schema, *at, more);
             }
-        } else if word == self.words.disallow {
-            let kinds = self.union(*at);
-            more.all_of.push(self.doc.close_object(&[(Keyword::Not.into(), kinds)]));
-        } else if *name == Keyword::Type && is_old_type(self.doc, *at, self.words.any) {
-            more.all_of.push(self.union(*at));
-            *name = REMOVED;
-        } else if *name == Keyword::Required && self.flags && matches!(self.doc.value(*at), Value::Bool(_)) {
-            *name = REMOVED;
-        } else if word == self.words.components {
-            *at = self.components(*at);
+            ("extends", value) if !matches!(value, Value::String(_)) => {
+                let base = self.schema(*at);
+                match self.doc.value(base) {
+                    Value::Array { .. } => more.all_of.extend_from_slice(self.doc.elements(base)),
+                    _ => more.all_of.push(base),
+                }
+            }
+            ("disallow", _) => {
+                let kinds = self.union(*at);
+                more.all_of.push(self.doc.close_object(&[(Keyword::Not.into(), kinds)]));
+            }
+            _ if *name == Keyword::Type && is_old_type(self.doc, *at, self.any) => {
+                more.all_of.push(self.union(*at));
+                *name = REMOVED;
+            }
+            (_, Value::Bool(_)) if *name == Keyword::Required && self.flags => *name = REMOVED,
+            _ if self.doc.name(*name) == "components" => *at = self.components(*at),
+            _ => {}
         }
     }
 
@@ -278,11 +247,11 @@ impl Rewriter<'_> {
     /// Returns true if a part of an `allOf` only says that the value may be null.
     fn part_is_nullable(&mut self, parts: Id) -> bool {
         let says_only = |&&part: &&Id| {
-            let members = self.doc.members(part);
             let nullable = |m: &(Symbol, Id)| {
-                self.words.nullable.contains(&Some(m.0)) && self.doc.value(m.1) == Value::Bool(true)
+                matches!(self.doc.name(m.0), "nullable" | "x-nullable")
+                    && self.doc.value(m.1) == Value::Bool(true)
             };
-            members.iter().any(nullable) && !self.doc.names(part).meet(ASSERTING)
+            self.doc.members(part).iter().any(nullable) && !self.doc.names(part).meet(ASSERTING)
         };
         let found = self.doc.elements(parts).iter().find(says_only).copied();
         if let Some(part) = found {
@@ -294,7 +263,7 @@ impl Rewriter<'_> {
     /// Returns a schema of all values of a type of draft 3, or of a list of types and schemas.
     fn union(&mut self, at: Id) -> Id {
         let kind = |rewriter: &mut Self, id: Id| match rewriter.doc.value(id) {
-            Value::String(name) if Some(name) == rewriter.words.any => rewriter.doc.close_object(&[]),
+            Value::String(name) if Some(name) == rewriter.any => rewriter.doc.close_object(&[]),
             Value::Object { .. } => rewriter.object(id),
             value => {
                 let named = rewriter.doc.push(value);
@@ -364,7 +333,7 @@ impl Rewriter<'_> {
     }
 
     fn warn(&mut self, at: Id, message: &str) {
-        self.warnings.push(Warning::new(WarningKind::IgnoredKeyword, message).at(self.doc.pointer(at)));
+        self.done.warnings.push(Warning::new(WarningKind::IgnoredKeyword, message).at(self.doc.pointer(at)));
     }
 }
 

@@ -15,58 +15,52 @@ use crate::constraint::json::symbol_set::SymbolSet;
 /// Keywords that show which draft a document follows.
 const SIGNS: SymbolSet = set(&[Keyword::Items, Keyword::RecursiveRef]).or(NAMING);
 
-/// What the schemas of a document show about its draft.
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-struct Signs {
-    /// A list of schemas in `items`.
-    item_lists: bool,
-    /// A name of a schema in `$id`, as up to draft 7.
-    named_by_id: bool,
-    /// A name of a schema in `id`, as in draft 4, to which something refers.
-    named_by_old_id: bool,
-    recursive: bool,
-}
+/// A list of schemas in `items`.
+const ITEM_LISTS: u8 = 1;
+/// A name of a schema in `$id`, as up to draft 7.
+const NAMED_BY_ID: u8 = 2;
+/// A name of a schema in `id`, as in draft 4, to which something refers.
+const NAMED_BY_OLD_ID: u8 = 4;
+/// `$recursiveRef` or `$recursiveAnchor`.
+const RECURSIVE: u8 = 8;
 
 /// Returns the draft that the keywords of a schema show; `None` without a sign of an older one.
 pub fn infer_draft(doc: &Doc, root: Id) -> Option<SchemaDraft> {
     let shows = |id: Id| {
         let keys = doc.names(id);
-        keys.meet(SIGNS) && signs(doc, id) != Signs::default()
+        keys.meet(SIGNS) && signs(doc, id) != 0
     };
     // Most documents have no sign, also not in their data.
     if !(0..doc.len() as u32).map(Id).any(shows) {
         return None;
     }
-    let mut all = Signs::default();
-    doc.each_schema(root, |id| {
-        let own = signs(doc, id);
-        all.item_lists |= own.item_lists;
-        all.named_by_id |= own.named_by_id;
-        all.named_by_old_id |= own.named_by_old_id;
-        all.recursive |= own.recursive;
-    });
+    let mut all = 0;
+    doc.each_schema(root, |id| all |= signs(doc, id));
     let newer = (0..doc.len() as u32).any(|id| doc.get(Id(id), Keyword::PrefixItems).is_some());
-    match all {
-        _ if newer => None,
-        Signs { named_by_id: false, named_by_old_id: true, .. } => Some(SchemaDraft::D4),
-        Signs { named_by_id: true, .. } => Some(SchemaDraft::D7),
-        Signs { item_lists: true, .. } | Signs { recursive: true, .. } => Some(SchemaDraft::D2019),
-        _ => None,
+    if newer || all == 0 {
+        return None;
     }
+    Some(match all & (NAMED_BY_ID | NAMED_BY_OLD_ID) {
+        NAMED_BY_OLD_ID => SchemaDraft::D4,
+        0 => SchemaDraft::D2019,
+        _ => SchemaDraft::D7,
+    })
 }
 
-fn signs(doc: &Doc, id: Id) -> Signs {
+/// Returns what a schema shows about its draft, a bit for each sign.
+fn signs(doc: &Doc, id: Id) -> u8 {
     let value = |name: Symbol| doc.get(id, name);
+    let lists = value(Keyword::Items.into()).is_some_and(|at| matches!(doc.value(at), Value::Array { .. }));
+    let recursive = [Keyword::RecursiveRef.into(), PassiveKeyword::RecursiveAnchor.into()];
     let anchor = |name: PassiveKeyword| {
         let text = value(name.into()).and_then(|at| doc.string(at)).map(|name| doc.name(name));
         text.is_some_and(|text| text.len() > 1 && text.starts_with('#'))
     };
-    Signs {
-        item_lists: value(Keyword::Items.into())
-            .is_some_and(|at| matches!(doc.value(at), Value::Array { .. })),
-        named_by_id: anchor(PassiveKeyword::Id),
-        named_by_old_id: anchor(PassiveKeyword::OldId),
-        recursive: value(Keyword::RecursiveRef.into()).is_some()
-            || value(PassiveKeyword::RecursiveAnchor.into()).is_some(),
-    }
+    let signs = [
+        (lists, ITEM_LISTS),
+        (anchor(PassiveKeyword::Id), NAMED_BY_ID),
+        (anchor(PassiveKeyword::OldId), NAMED_BY_OLD_ID),
+        (recursive.into_iter().any(|name| value(name).is_some()), RECURSIVE),
+    ];
+    signs.into_iter().filter(|sign| sign.0).fold(0, |all, sign| all | sign.1)
 }

@@ -29,7 +29,7 @@ pub type NameList = SmallVec<[Symbol; 8]>;
 pub type Schemas = SmallVec<[(Symbol, Id); 8]>;
 
 /// Bound of a number; `exclusive` excludes the bound itself.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Bound {
     pub value: Decimal,
     /// As written in the schema.
@@ -100,9 +100,9 @@ impl SchemaContext<'_> {
         self.doc.get(schema, keyword).map_or(Ok(Schemas::new()), |at| self.object(at))
     }
 
-    /// Returns the bound a keyword sets and whether it is exclusive; `None` for the boolean forms
-    /// of draft 4, which count with the bound next to them.
-    pub fn bound(&mut self, schema: Id, name: Keyword, at: Id) -> Result<Option<(Bound, bool)>> {
+    /// Returns the bound that a keyword sets; `None` for the boolean forms of draft 4, which count
+    /// with the bound next to them.
+    pub fn bound(&mut self, schema: Id, name: Keyword, at: Id) -> Result<Option<Bound>> {
         let own = matches!(name, Keyword::ExclusiveMinimum | Keyword::ExclusiveMaximum);
         if own && matches!(self.doc.value(at), Value::Bool(_)) {
             return Ok(None);
@@ -113,8 +113,7 @@ impl SchemaContext<'_> {
         let flag =
             if name == Keyword::Minimum { Keyword::ExclusiveMinimum } else { Keyword::ExclusiveMaximum };
         let flagged = self.doc.get(schema, flag).is_some_and(|f| self.doc.value(f) == Value::Bool(true));
-        let exclusive = own || flagged;
-        Ok(Some((Bound { value: (*number).clone(), text, exclusive }, exclusive)))
+        Ok(Some(Bound { value: (*number).clone(), text, exclusive: own || flagged }))
     }
 
     /// Returns the divisor of `multipleOf`.

@@ -2,73 +2,29 @@
 //!
 //! # Cost
 //!
-//! The letters of a name rule out nearly all keywords; the edit distance to each other one is
-//! computed.
+//! The length of a name rules out most keywords; the edit distance to each other one is computed.
 
 use super::keywords::Keyword;
+use crate::edit_distance::distance;
 
 /// Returns the assertion keyword that `word` is probably a misspelling of.
 pub fn did_you_mean(word: &str) -> Option<&'static str> {
     if word.len() > 24 || word.starts_with("x-") {
         return None;
     }
-    let own = letters(word);
-    let found = Keyword::ALL.iter().find(|&&keyword| {
-        let known = keyword.name();
+    Keyword::ALL.iter().map(|keyword| keyword.name()).find(|known| {
         let near = match known.len() {
             0..=4 => 0,
             5..=7 => 1,
             _ => 2,
         };
-        let theirs = LETTERS[keyword as usize];
-        // One edit adds at most one letter that only one of the two words has.
-        let apart = (theirs & !own).count_ones().max((own & !theirs).count_ones());
-        apart <= near
-            && (known.eq_ignore_ascii_case(word) || (near > 0 && within(known, word, near as usize)))
-    });
-    found.map(|keyword| keyword.name())
+        known.eq_ignore_ascii_case(word) || (near > 0 && within(known, word, near))
+    })
 }
 
-/// Letters that occur in each keyword.
-const LETTERS: [u32; Keyword::ALL.len()] = {
-    let mut sets = [0; Keyword::ALL.len()];
-    let mut i = 0;
-    while i < sets.len() {
-        sets[i] = letters(Keyword::ALL[i].name());
-        i += 1;
-    }
-    sets
-};
-
-/// Returns a bit for each letter of a word. Case does not count, and other bytes share the bits of
-/// some letters.
-const fn letters(word: &str) -> u32 {
-    let (mut set, mut i) = (0, 0);
-    while i < word.len() {
-        set |= 1 << (word.as_bytes()[i] & 31);
-        i += 1;
-    }
-    set
-}
-
-/// Returns true if the edit distance of two words of at most 24 bytes is at most `limit`. The edits
-/// are insert, delete and replace; case does not count.
+/// Returns true if the edit distance of two words is at most `limit`. Case does not count.
 fn within(a: &str, b: &str, limit: usize) -> bool {
-    if a.len().abs_diff(b.len()) > limit {
-        return false;
-    }
-    let b = b.as_bytes();
-    let mut row: [usize; 25] = std::array::from_fn(|i| i);
-    for (i, x) in a.bytes().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, &y) in b.iter().enumerate() {
-            let above = row[j + 1];
-            row[j + 1] = (diagonal + usize::from(!x.eq_ignore_ascii_case(&y))).min(above + 1).min(row[j] + 1);
-            diagonal = above;
-        }
-    }
-    row[b.len()] <= limit
+    a.len().abs_diff(b.len()) <= limit && distance(&a.to_ascii_lowercase(), &b.to_ascii_lowercase()) <= limit
 }
 
 #[cfg(test)]

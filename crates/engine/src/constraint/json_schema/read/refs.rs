@@ -113,11 +113,11 @@ impl Refs {
     /// Rewrites keywords of other dialects in a document; returns its new root.
     fn rewrite(&mut self, doc: &mut Doc, root: Id, draft3: bool) -> Id {
         let rewritten = if self.dialects { dialect::rewrite(doc, root, draft3) } else { None };
-        let Some(rewritten) = rewritten else { return root };
+        let Some((root, rewritten)) = rewritten else { return root };
         self.understood.extend(rewritten.understood);
         self.warnings.extend(rewritten.warnings);
         self.nullable.extend(rewritten.nullable);
-        rewritten.root
+        root
     }
 
     /// Finds the resources, anchors and references of a document whose resource is `outermost`.
@@ -160,10 +160,8 @@ impl Refs {
                 if id == self.resources[outer].root {
                     self.resources[outer].uri.clone_from(&full);
                 } else {
-                    resource = self.resources.len();
-                    self.roots.insert(id, resource);
-                    self.resources.push(Resource { uri: full.clone(), root: id, dynamic: Vec::new() });
-                    self.check_draft(doc, id)?;
+                    resource = self.add(full.clone(), id);
+                    self.other_draft(doc, id).map_or(Ok(()), |at| Err(wrong_draft(doc, at)))?;
                 }
                 self.by_uri.entry(full).or_insert(resource);
             }
@@ -203,8 +201,11 @@ impl Refs {
         (SchemaDraft::of(uri) != self.draft).then_some(at)
     }
 
-    fn check_draft(&self, doc: &Doc, id: Id) -> Result<()> {
-        self.other_draft(doc, id).map_or(Ok(()), |at| Err(wrong_draft(doc, at)))
+    /// Adds a resource.
+    fn add(&mut self, uri: String, root: Id) -> usize {
+        self.roots.insert(root, self.resources.len());
+        self.resources.push(Resource { uri, root, dynamic: Vec::new() });
+        self.resources.len() - 1
     }
 
     /// Reads the documents that references name, and those that these name.
@@ -233,9 +234,7 @@ impl Refs {
                 continue;
             }
             let root = if documents.is_builtin(&full) { root } else { self.rewrite(doc, root, false) };
-            let resource = self.resources.len();
-            self.roots.insert(root, resource);
-            self.resources.push(Resource { uri: full.clone(), root, dynamic: Vec::new() });
+            let resource = self.add(full.clone(), root);
             self.by_uri.insert(full, resource);
             self.scan(doc, root, resource)?;
         }
@@ -254,9 +253,9 @@ impl Refs {
         let mut asserted = false;
         for &(name, needed) in doc.members(list) {
             let vocabulary = doc.name(name);
-            let known = ["https://json-schema.org/draft/2019-09/", "https://json-schema.org/draft/2020-12/"]
-                .iter()
-                .any(|base| vocabulary.starts_with(base));
+            let drafts = ["2019-09/", "2020-12/"];
+            let draft = vocabulary.strip_prefix("https://json-schema.org/draft/");
+            let known = draft.is_some_and(|draft| drafts.iter().any(|own| draft.starts_with(own)));
             asserted |= known && vocabulary.ends_with("/vocab/validation");
             if !known && doc.value(needed) == Value::Bool(true) {
                 let name = shorten(vocabulary);

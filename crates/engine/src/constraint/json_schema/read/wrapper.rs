@@ -71,10 +71,7 @@ const WRAPPER_TYPES: &[&str] = &["json_schema", "json_object", "function", "cust
 /// did, or if the document is not empty and has no keyword.
 pub fn unwrap(doc: &mut Doc) -> Option<Warning> {
     let root = doc.root();
-    let keys = doc.names(root);
-    let format_only =
-        keys.and(ASSERTING) == set(&[Keyword::Format]) && holds_object(doc, root, Keyword::Format);
-    if keys.meet(ASSERTING) && !format_only || doc.members(root).is_empty() {
+    if has_keywords(doc, root) || doc.members(root).is_empty() {
         return None;
     }
     let mut at = root;
@@ -114,14 +111,19 @@ fn unconstrained(doc: &Doc, root: Id) -> Option<Warning> {
     Some(Warning::new(WarningKind::Unconstrained, message).at(""))
 }
 
+/// Returns true if an object has a keyword that asserts something.
+fn has_keywords(doc: &Doc, id: Id) -> bool {
+    let keys = doc.names(id).and(ASSERTING);
+    // Requests have an object under `format`.
+    let holder = doc.get(id, Keyword::Format).filter(|_| keys == set(&[Keyword::Format]));
+    !keys.is_empty() && !holder.is_some_and(|at| is_object(doc, at))
+}
+
 /// Returns true if an object is a schema: it has a keyword, and is not another wrapper.
 fn is_schema(doc: &Doc, id: Id) -> bool {
-    let keys = doc.names(id).and(ASSERTING);
-    if keys.is_empty() || keys == set(&[Keyword::Format]) && holds_object(doc, id, Keyword::Format) {
-        return false;
-    }
     let named = doc.get(id, Keyword::Type).and_then(|at| doc.string(at)).map(|name| doc.name(name));
-    !(named.is_some_and(|name| WRAPPER_TYPES.contains(&name)) && held(doc, id).is_some())
+    let is_wrapper = named.is_some_and(|name| WRAPPER_TYPES.contains(&name)) && held(doc, id).is_some();
+    has_keywords(doc, id) && !is_wrapper
 }
 
 /// Returns the object that a wrapper holds and its name, if no other member is a schema.
@@ -137,8 +139,4 @@ fn held(doc: &Doc, wrapper: Id) -> Option<(Symbol, Id)> {
 
 fn is_object(doc: &Doc, id: Id) -> bool {
     matches!(doc.value(id), Value::Object { len, .. } if len > 0)
-}
-
-fn holds_object(doc: &Doc, id: Id, name: Keyword) -> bool {
-    doc.get(id, name).is_some_and(|at| is_object(doc, at))
 }
