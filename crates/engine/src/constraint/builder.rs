@@ -11,7 +11,7 @@ use std::borrow::Cow;
 use std::fmt;
 
 use super::ir::{Ir, Quoting};
-use super::json_schema::documents::Documents;
+use super::json_schema::Documents;
 use super::substring::SubstringOptions;
 use super::{
     Constraint, Policy, choice, element_pattern, grammar, json_schema, regex, structural_tag, substring,

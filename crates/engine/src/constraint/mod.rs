@@ -34,7 +34,7 @@ pub mod tools;
 pub use builder::ConstraintBuilder;
 #[doc(hidden)]
 pub use ir::Ir;
-pub(crate) use json_schema::format_automata::prepare as prepare_formats;
+pub(crate) use json_schema::prepare_formats;
 pub use policy::{KeyOrder, Policy, Whitespace};
 
 use std::sync::Arc;

@@ -1,5 +1,4 @@
-//! Data of the normalised conjunction: `Shape`, the constraints for each JSON type, and `Term`, one
-//! condition that is not merged yet.
+//! Data of a merged conjunction: `Shape`, the constraints for each JSON type.
 //!
 //! A [`Shape`] holds the constraints per JSON type after merging: intersected types and bounds, the
 //! union of required names, and for each property the *list of terms* that its value must satisfy.
@@ -17,80 +16,15 @@ use std::rc::Rc;
 
 use smallvec::SmallVec;
 
-use super::keywords::Keyword;
+use super::read::{Bound, Keyword, NameList, SchemaContext, Schemas, StringTest, Test, Types};
 use super::small_map::SmallMap;
-use super::term_set::TermSet;
-pub(super) use super::types::Types;
+use super::term::{Term, TermSet, Terms, add_term};
 use crate::constraint::json::document::{Id, Symbol};
-use crate::decimal::Decimal;
-
-/// One thing that a value must satisfy.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) enum Term {
-    /// It satisfies the schema.
-    Pos(Id),
-    /// It violates the schema.
-    Neg(Id),
-    /// It violates exactly this keyword of the schema object.
-    NegKeyword(Id, Keyword),
-    /// It has one of these types.
-    Types(Types),
-    /// If it is an object, it has this property.
-    Require(Symbol),
-    /// If it is an object, it lacks this property.
-    Forbid(Symbol),
-    /// If it is an object with this property, the property satisfies (`false`: violates) the
-    /// schema.
-    Property(Symbol, Id, bool),
-    /// If it is a number, it is less than this literal.
-    Below(Id),
-    /// If it is a number, it is greater than this literal.
-    Above(Id),
-    /// If it is an array, it has an item at this index, which violates the schema.
-    ItemFails(u32, Id),
-    /// If it is an object, it has a property whose name matches the pattern and whose value
-    /// violates the schema.
-    MatchFails(Symbol, Id),
-    /// Every property or item outside of a set of evaluated ones (by its number) satisfies the
-    /// schema; `false`: one does not. True of values of other types.
-    Unevaluated(u32, Id, bool),
-}
-
-impl Term {
-    /// Returns the term that is true exactly if this one is false, if it has that simple form.
-    pub fn opposite(&self) -> Option<Term> {
-        match *self {
-            Term::Pos(id) => Some(Term::Neg(id)),
-            Term::Neg(id) => Some(Term::Pos(id)),
-            _ => None,
-        }
-    }
-}
-
-/// Terms that one value must satisfy, in the order in which they were added.
-pub(super) type Terms = SmallVec<[Term; 2]>;
-
-/// Term that nothing satisfies.
-pub(super) const FALSE: Term = Term::Types(Types::NONE);
-
-pub(super) fn add_term(terms: &mut Terms, term: Term) {
-    if !terms.contains(&term) {
-        terms.push(term);
-    }
-}
-
-/// Bound of a number; `exclusive` excludes the bound itself.
-#[derive(Debug, Clone)]
-pub(super) struct Bound {
-    pub value: Decimal,
-    /// As written in the schema.
-    pub text: Symbol,
-    pub exclusive: bool,
-}
+use crate::error::{Error, ErrorKind};
 
 /// Constraints on numbers.
-#[derive(Debug, Clone, Default)]
-pub(super) struct NumberPart {
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct NumberPart {
     pub min: Option<Bound>,
     pub max: Option<Bound>,
     /// Maximum number of digits after the point that matter (`multipleOf` 0.1, 0.01, …).
@@ -116,12 +50,6 @@ impl NumberPart {
         }
     }
 
-    pub fn is_free(&self) -> bool {
-        // Here and below, a field that is left out is an error.
-        let NumberPart { min, max, scale, magnitude, divisors } = self;
-        min.is_none() && max.is_none() && scale.is_none() && magnitude.is_none() && divisors.is_empty()
-    }
-
     fn is_empty(&self) -> bool {
         match (&self.min, &self.max) {
             (Some(a), Some(b)) => a.value > b.value || (a.value == b.value && (a.exclusive || b.exclusive)),
@@ -130,23 +58,13 @@ impl NumberPart {
     }
 }
 
-/// A condition on the text of a string.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) enum Test {
-    Pattern(Symbol),
-    Format(Symbol),
-    Equals(Symbol),
-    /// The text is a span of the source of `x-verbatim`.
-    Verbatim,
-}
-
 /// Constraints on strings.
-#[derive(Debug, Clone, Default)]
-pub(super) struct StringPart {
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct StringPart {
     pub min: u32,
     pub max: Option<u32>,
     /// Tests with the schema value they come from; `false`: the test must fail.
-    pub tests: Vec<(Test, bool, Id)>,
+    pub tests: Vec<StringTest>,
 }
 
 impl StringPart {
@@ -155,22 +73,11 @@ impl StringPart {
             self.tests.push((test, holds, at));
         }
     }
-
-    pub fn is_free(&self) -> bool {
-        let StringPart { min, max, tests } = self;
-        *min == 0 && max.is_none() && tests.is_empty()
-    }
 }
 
-/// Names of properties.
-pub(super) type NameList = SmallVec<[Symbol; 8]>;
-
-/// Schemas by name, or by pattern.
-pub(super) type Schemas = SmallVec<[(Symbol, Id); 8]>;
-
 /// Bound on the number of items that satisfy a term.
-#[derive(Debug, Clone)]
-pub(super) struct ContainsBound {
+#[derive(Debug, Clone, PartialEq)]
+pub struct ContainsBound {
     /// Term of an item that counts.
     pub counts: Term,
     /// Term of an item that does not count.
@@ -184,8 +91,8 @@ pub(super) struct ContainsBound {
 }
 
 /// Constraints on arrays.
-#[derive(Debug, Clone, Default)]
-pub(super) struct ArrayPart {
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct ArrayPart {
     pub prefix: Vec<Terms>,
     /// Terms of the items after the prefix.
     pub rest: Terms,
@@ -198,12 +105,6 @@ pub(super) struct ArrayPart {
 }
 
 impl ArrayPart {
-    /// Merges the schemas of the first items and of all others.
-    pub fn items(&mut self, prefix: &[Term], rest: Option<Term>) {
-        let prefix: Vec<Option<Term>> = prefix.iter().cloned().map(Some).collect();
-        self.each_item(&prefix, rest);
-    }
-
     /// Merges terms for the first items, if there are any, and for all others.
     pub fn each_item(&mut self, prefix: &[Option<Term>], rest: Option<Term>) {
         while self.prefix.len() < prefix.len() {
@@ -219,27 +120,21 @@ impl ArrayPart {
             add_term(&mut self.rest, term);
         }
     }
-
-    pub fn is_free(&self) -> bool {
-        let ArrayPart { prefix, rest, min, max, unique, contains } = self;
-        let is_counted = *min > 0 || max.is_some() || unique.is_some() || !contains.is_empty();
-        prefix.is_empty() && rest.is_empty() && !is_counted
-    }
 }
 
 /// What one schema object asserts about properties that it does not declare.
 #[derive(Debug)]
-pub(super) struct Group {
+pub struct Group {
     /// Patterns with their schemas.
     pub patterns: Schemas,
     /// Schema of names that no pattern matches.
     pub additional: Option<Id>,
 }
 
-/// Terms of properties, by name. The forks of a choice share it: many are dropped before they add
+/// Terms of properties, by name. The alternatives of a choice share it: many are dropped before they add
 /// anything about properties.
 #[derive(Debug, Clone, Default)]
-pub(super) struct PropertyTerms(Option<Rc<Properties>>);
+pub struct PropertyTerms(Option<Rc<Properties>>);
 
 type Properties = SmallMap<Terms, 6>;
 
@@ -272,7 +167,7 @@ impl PropertyTerms {
 
 /// A demand: a property must exist with one of these names and a value that satisfies the term.
 #[derive(Debug, Clone)]
-pub(super) struct ExistsProperty {
+pub struct ExistsProperty {
     pub names: Names,
     /// Term of the value; `None`: any value.
     pub value: Option<Term>,
@@ -282,7 +177,7 @@ pub(super) struct ExistsProperty {
 
 /// A set of property names.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Names {
+pub enum Names {
     /// Names that the schema neither lists in `properties` nor matches in `patternProperties`.
     Undeclared(Id),
     /// Names that match the pattern.
@@ -295,7 +190,7 @@ pub(super) enum Names {
 
 /// Constraints on objects.
 #[derive(Debug, Clone, Default)]
-pub(super) struct ObjectPart {
+pub struct ObjectPart {
     /// Names declared by `properties`, in the order of the output.
     pub order: NameList,
     /// All names with terms, and their terms.
@@ -320,7 +215,7 @@ pub(super) struct ObjectPart {
 
 impl ObjectPart {
     pub fn is_free(&self) -> bool {
-        // Order, place and policy forbid nothing.
+        // Order, place and policy forbid nothing. A field that is left out here is an error.
         let ObjectPart {
             values,
             required,
@@ -342,16 +237,22 @@ impl ObjectPart {
 
 /// A keyword that is not supported. It matters only if a value of one of these types is possible.
 #[derive(Debug)]
-pub(super) struct Refusal {
+pub struct Refusal {
     pub types: Types,
     pub at: Id,
     pub message: String,
     pub hint: &'static str,
 }
 
+impl Refusal {
+    pub fn error(&self, context: &SchemaContext<'_>) -> Error {
+        context.error(ErrorKind::Unsupported, self.at, self.message.clone()).hint(self.hint)
+    }
+}
+
 /// Everything that applies to one value.
-#[derive(Debug, Clone)]
-pub(super) struct Shape {
+#[derive(Debug, Clone, Default)]
+pub struct Shape {
     pub types: Types,
     /// If a `const` or `enum` applies: the values of the shortest one. They are filtered by
     /// `terms`.
@@ -368,37 +269,30 @@ pub(super) struct Shape {
     pub refusals: Vec<Rc<Refusal>>,
 }
 
-impl Default for Shape {
-    fn default() -> Self {
-        Shape {
-            types: Types::ALL,
-            literals: None,
-            terms: TermSet::default(),
-            first_filter: 0,
-            number: NumberPart::default(),
-            string: StringPart::default(),
-            array: ArrayPart::default(),
-            object: ObjectPart::default(),
-            refusals: Vec::new(),
-        }
-    }
-}
-
 impl Shape {
     /// Returns true if every JSON value is allowed.
     pub fn is_free(&self) -> bool {
         let Shape { types, literals, terms: _, first_filter: _, number, string, array, object, refusals } =
             self;
-        let is_plain = *types == Types::ALL && literals.is_none() && refusals.is_empty();
-        is_plain && number.is_free() && string.is_free() && array.is_free() && object.is_free()
+        let is_plain = *types == Types::ALL && literals.is_none() && refusals.is_empty() && object.is_free();
+        // Any field that a keyword has set makes a part differ.
+        let (free_string, free_array) = (StringPart::default(), ArrayPart::default());
+        is_plain && *number == NumberPart::default() && *string == free_string && *array == free_array
     }
 
-    /// Returns the bounds on the number of characters, items or properties, by type.
-    pub fn counts(&mut self, types: Types) -> (&mut u32, &mut Option<u32>) {
-        match types {
+    /// Bounds the number of characters, items or properties, whichever a keyword counts.
+    pub fn bound_count(&mut self, keyword: Keyword, (min, max): (u32, Option<u32>), at: Id) {
+        let (least, most) = match keyword.definition().about {
             Types::STRING => (&mut self.string.min, &mut self.string.max),
             Types::ARRAY => (&mut self.array.min, &mut self.array.max),
-            _ => (&mut self.object.min, &mut self.object.max),
+            _ => {
+                self.object.count_at = Some(at);
+                (&mut self.object.min, &mut self.object.max)
+            }
+        };
+        *least = (*least).max(min);
+        if let Some(max) = max {
+            lower_max(most, max);
         }
     }
 
@@ -421,6 +315,6 @@ impl Shape {
 }
 
 /// Lowers an upper bound to `new`, if that is smaller.
-pub(super) fn lower_max(old: &mut Option<u32>, new: u32) {
+pub fn lower_max(old: &mut Option<u32>, new: u32) {
     *old = Some(old.map_or(new, |o| o.min(new)));
 }

@@ -19,7 +19,7 @@ const MAX_SCANNED_NAMES: usize = 16;
 
 /// Values by name, of which N need no allocation.
 #[derive(Debug, Clone)]
-pub(super) struct SmallMap<T, const N: usize> {
+pub struct SmallMap<T, const N: usize> {
     list: SmallVec<[(Symbol, T); N]>,
     /// Position of each name in the list, once there are more than [`MAX_SCANNED_NAMES`].
     index: FxHashMap<Symbol, u32>,

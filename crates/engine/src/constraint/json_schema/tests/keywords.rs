@@ -3,10 +3,8 @@
 
 use super::naive::accepts;
 use crate::constraint::Policy;
-use crate::constraint::json_schema::drafts::SchemaDraft;
-use crate::constraint::json_schema::keywords::Keyword;
 use crate::constraint::json_schema::parse_from;
-use crate::constraint::json_schema::types::Types;
+use crate::constraint::json_schema::read::{Keyword, SchemaDraft, Types};
 use crate::constraint::substring::SubstringOptions;
 use crate::error::{ErrorKind, Result};
 
@@ -166,7 +164,7 @@ fn the_page_of_constraints_lists_the_keywords() {
     for keyword in Keyword::ALL {
         assert!(listed.contains(&keyword.name()), "{} is not listed", keyword.name());
     }
-    let known = |name: &str| super::super::keywords::language().symbols.find(name).is_some();
+    let known = |name: &str| super::super::read::language().symbols.find(name).is_some();
     let unknown: Vec<&&str> = listed.iter().filter(|name| !known(name)).collect();
     assert!(unknown.is_empty(), "{unknown:?} are not in the table");
 }

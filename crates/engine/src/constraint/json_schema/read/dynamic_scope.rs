@@ -1,0 +1,158 @@
+//! Dynamic scopes: `$dynamicRef` and `$recursiveRef`.
+//!
+//! Such a reference means the outermost schema resource with the anchor, among those entered on the
+//! path to it. So the path matters only through the schema that each anchor name is bound to. That
+//! is a *scope*, a finite map.
+//!
+//! A schema that is reached in a scope is *copied*, with the reference values as new values of the
+//! arena. A reference is then resolved from its own copy. Everything else (merging, memos, the
+//! validator) works on copies as on any schema and ignores scopes. Documents without such
+//! references are not copied.
+//!
+//! # Cost
+//!
+//! A resource is copied once per scope in which it is entered. All copies together have at most
+//! [`MAX_VALUES`] values.
+//!
+//! # Alternatives considered
+//!
+//! Carrying the scope in every term and memo key: every part of the front end would have to pass it
+//! on.
+
+use std::rc::Rc;
+
+use rustc_hash::FxHashMap;
+
+use super::schema_positions::{is_data, names_members};
+use crate::constraint::json::document::{Doc, Id, MAX_VALUES, Symbol, Value};
+use crate::error::{Error, ErrorKind, Result};
+
+/// Schemas that the anchors are bound to, by name.
+type Bindings = Rc<[(Symbol, Id)]>;
+
+/// All scopes met and the copies made for them. Scope 0 is the empty one.
+#[derive(Default)]
+pub struct Scopes {
+    /// Bindings of scope `i + 1`.
+    known: Vec<Bindings>,
+    numbers: FxHashMap<Bindings, u32>,
+    /// For a copy: the original value and the scope of the copy.
+    origins: FxHashMap<Id, (Id, u32)>,
+    copies: FxHashMap<(Id, u32), Id>,
+}
+
+/// A value that is being copied.
+struct OpenScope {
+    id: Id,
+    scope: u32,
+    /// True if the members are named by the user.
+    named: bool,
+    /// Number of children that are processed.
+    next: usize,
+    children: Vec<(Symbol, Id)>,
+}
+
+impl Scopes {
+    /// Returns the original of a copy, and its scope; for other values, themselves and the empty
+    /// scope.
+    pub fn origin(&self, id: Id) -> (Id, u32) {
+        self.origins.get(&id).copied().unwrap_or((id, 0))
+    }
+
+    /// Returns the schema that an anchor is bound to in a scope.
+    pub fn binding(&self, scope: u32, name: Symbol) -> Option<Id> {
+        self.bindings(scope).iter().find(|b| b.0 == name).map(|b| b.1)
+    }
+
+    fn bindings(&self, scope: u32) -> &[(Symbol, Id)] {
+        scope.checked_sub(1).map_or(&[], |i| &self.known[i as usize])
+    }
+
+    /// Returns the scope after a resource with these anchors is entered: what is bound stays bound.
+    pub fn extend(&mut self, scope: u32, anchors: &[(Symbol, Id)]) -> u32 {
+        let mut all = self.bindings(scope).to_vec();
+        for &(name, id) in anchors {
+            if all.iter().all(|b| b.0 != name) {
+                all.push((name, id));
+            }
+        }
+        all.sort_unstable();
+        if all.is_empty() {
+            return 0;
+        }
+        let all: Bindings = all.into();
+        let next = self.known.len() as u32 + 1;
+        let number = *self.numbers.entry(all.clone()).or_insert(next);
+        if number == next {
+            self.known.push(all);
+        }
+        number
+    }
+
+    /// Returns the copy of `target`, which lies in the resource at `root`, for a scope that the
+    /// resource has already extended. `anchors` returns the bindings of a resource that starts at a
+    /// value.
+    pub fn copy_of<'a>(
+        &mut self,
+        doc: &mut Doc,
+        (target, root): (Id, Id),
+        scope: u32,
+        anchors: &dyn Fn(Id) -> Option<&'a [(Symbol, Id)]>,
+    ) -> Result<Id> {
+        // Also in the empty scope: a resource embedded here may extend it. The copy of the resource
+        // shares values in data, so these are copied on their own.
+        for start in [root, target] {
+            if let Some(&copy) = self.copies.get(&(target, scope)) {
+                return Ok(copy);
+            }
+            self.copy(doc, start, scope, anchors)?;
+        }
+        Ok(self.copies.get(&(target, scope)).copied().unwrap_or(target))
+    }
+
+    fn copy<'a>(
+        &mut self,
+        doc: &mut Doc,
+        start: Id,
+        scope: u32,
+        anchors: &dyn Fn(Id) -> Option<&'a [(Symbol, Id)]>,
+    ) -> Result<()> {
+        let open = |id, scope, named| OpenScope { id, scope, named, next: 0, children: Vec::new() };
+        let mut stack = vec![open(start, scope, false)];
+        while let Some(top) = stack.last_mut() {
+            let child = match doc.value(top.id) {
+                Value::Array { .. } => doc.elements(top.id).get(top.next).map(|&id| (Symbol(0), id)),
+                _ => doc.members(top.id).get(top.next).copied(),
+            };
+            if let Some((name, id)) = child {
+                top.next += 1;
+                let is_array = matches!(doc.value(top.id), Value::Array { .. });
+                let keyword = !top.named && !is_array;
+                if keyword && is_data(name) {
+                    top.children.push((name, id));
+                    continue;
+                }
+                let (outer, named) = (top.scope, keyword && names_members(name));
+                let scope = anchors(id).map_or(outer, |anchors| self.extend(outer, anchors));
+                match self.copies.get(&(id, scope)) {
+                    Some(&copy) => top.children.push((name, copy)),
+                    // It is visited again, and found, when its copy is done.
+                    None => {
+                        top.next -= 1;
+                        stack.push(open(id, scope, named));
+                    }
+                }
+                continue;
+            }
+            let Some(done) = stack.pop() else { break };
+            if self.origins.len() > MAX_VALUES {
+                let message = format!("dynamic references need copies of more than {MAX_VALUES} JSON values");
+                return Err(Error::new(ErrorKind::TooComplex, message).at(doc.place(done.id)));
+            }
+            let copy = doc.copy(done.id, &done.children);
+            self.origins.insert(copy, (done.id, done.scope));
+            self.copies.insert((done.id, done.scope), copy);
+        }
+        Ok(())
+    }
+}
