@@ -48,6 +48,7 @@ mod edit_distance;
 pub mod error;
 #[cfg(test)]
 mod fault;
+mod incoming;
 pub mod json_escape;
 #[doc(hidden)]
 pub mod json_scan;

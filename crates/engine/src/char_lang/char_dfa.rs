@@ -19,6 +19,7 @@
 use smallvec::SmallVec;
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::incoming::Incoming;
 
 /// Maximum number of states of one automaton.
 pub(crate) const MAX_STATES: usize = 4_000;
@@ -208,34 +209,17 @@ impl CharDfa {
     }
 
     /// Returns the states that lead to each state, each once.
-    pub(crate) fn incoming(&self) -> Incoming {
-        // For each target, the last state seen to lead there: often several ranges of one state do.
-        let mut seen = vec![u32::MAX; self.states()];
-        let mut first = vec![0u32; self.states() + 1];
-        for q in 0..self.states() as u32 {
-            for r in self.transitions(q) {
-                if std::mem::replace(&mut seen[r.to as usize], q) != q {
-                    first[r.to as usize] += 1;
+    pub(crate) fn incoming(&self) -> Incoming<u32> {
+        Incoming::new(self.states(), |edge| {
+            let mut seen = vec![u32::MAX; self.states()];
+            for q in 0..self.states() as u32 {
+                for r in self.transitions(q) {
+                    if std::mem::replace(&mut seen[r.to as usize], q) != q {
+                        edge(r.to as usize, q);
+                    }
                 }
             }
-        }
-        // Each list is filled from its end, which leaves its beginning.
-        let mut sum = 0;
-        for end in &mut first {
-            sum += *end;
-            *end = sum;
-        }
-        let mut from = vec![0; sum as usize];
-        for q in (0..self.states() as u32).rev() {
-            for r in self.transitions(q) {
-                // Inverted, to differ from the values of the first pass.
-                if std::mem::replace(&mut seen[r.to as usize], !q) != !q {
-                    first[r.to as usize] -= 1;
-                    from[first[r.to as usize] as usize] = q;
-                }
-            }
-        }
-        Incoming { first, from }
+        })
     }
 
     /// Returns the state that only leads to itself and accepts, or does not. In a minimal automaton
@@ -263,7 +247,7 @@ impl CharDfa {
         let mut live: Vec<bool> = self.accept.iter().map(|&a| a == accept).collect();
         let mut todo: Vec<u32> = (0..live.len() as u32).filter(|&q| live[q as usize]).collect();
         while let Some(q) = todo.pop() {
-            for &p in back.predecessors(q) {
+            for &p in back.of(q as usize) {
                 if !live[p as usize] {
                     live[p as usize] = true;
                     todo.push(p);
@@ -336,18 +320,6 @@ impl CharDfa {
             layer = next;
         }
         None
-    }
-}
-
-/// Transitions by their target, one list after the other.
-pub(crate) struct Incoming {
-    first: Vec<u32>,
-    from: Vec<u32>,
-}
-
-impl Incoming {
-    pub(crate) fn predecessors(&self, to: u32) -> &[u32] {
-        &self.from[self.first[to as usize] as usize..self.first[to as usize + 1] as usize]
     }
 }
 

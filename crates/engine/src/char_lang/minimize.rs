@@ -20,8 +20,9 @@ use std::hash::{Hash, Hasher};
 use rustc_hash::FxHasher;
 use smallvec::SmallVec;
 
-use crate::char_lang::char_dfa::{CharDfa, Incoming, MAX_STATES, too_large};
+use crate::char_lang::char_dfa::{CharDfa, MAX_STATES, too_large};
 use crate::error::Result;
+use crate::incoming::Incoming;
 
 impl CharDfa {
     /// Returns the smallest automaton of the same language.
@@ -102,7 +103,7 @@ impl CharDfa {
             round.iter().for_each(|&q| is_dirty[q as usize] = false);
             dirty.clear();
             for q in moved.drain(..) {
-                for &p in back.predecessors(q) {
+                for &p in back.of(q as usize) {
                     if !blocks.is_single(p) && !std::mem::replace(&mut is_dirty[p as usize], true) {
                         dirty.push(p);
                     }
@@ -116,7 +117,7 @@ impl CharDfa {
 
     /// Returns a key for each state: its acceptance, and its distance in characters from a state of
     /// the other acceptance.
-    fn distances(&self, back: &Incoming) -> Vec<u32> {
+    fn distances(&self, back: &Incoming<u32>) -> Vec<u32> {
         let mut far = vec![u32::MAX / 2; self.states()];
         let mut met: Vec<u32> = Vec::with_capacity(self.states());
         for (q, &accept) in self.accept.iter().enumerate() {
@@ -128,7 +129,7 @@ impl CharDfa {
         let mut next = 0;
         while let Some(&q) = met.get(next) {
             next += 1;
-            for &p in back.predecessors(q) {
+            for &p in back.of(q as usize) {
                 if far[p as usize] == u32::MAX / 2 && self.accept[p as usize] == self.accept[q as usize] {
                     far[p as usize] = far[q as usize] + 1;
                     met.push(p);

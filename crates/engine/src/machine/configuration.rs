@@ -18,8 +18,7 @@ use super::program::Program;
 use super::properties::seen_names::{NO_TEXT, TextId, WholeStrings};
 use super::shortest::lower_bound::LowerBounds;
 use super::thread::{ROOT_STACK, Thread};
-use super::unique_items::ItemTables;
-use super::unique_items::extensible::{ExtensionProbe, ProbeStep};
+use super::unique_items::{ItemTables, UniqueArray, scan};
 
 /// Index of an interned configuration.
 pub type ConfigId = u32;
@@ -268,34 +267,24 @@ impl Machine {
         self.items.on && !self.core.stacks.scopes(&self.configs.get(config).threads).is_empty()
     }
 
-    /// Returns, for each array with unique items around a configuration, the number of open
-    /// brackets inside it and its string state.
-    pub fn depths(&mut self, config: ConfigId) -> Vec<(u32, u8)> {
+    /// Returns the arrays with unique items around a configuration.
+    pub fn unique_arrays(&mut self, config: ConfigId) -> Vec<UniqueArray> {
         let Config { threads, text, .. } = self.configs.get(config);
-        let scopes = self.core.stacks.scopes(threads);
-        let scan = |scope: (u32, TextId)| self.items.scan(&self.core.local.names, scope.1, *text);
-        scopes.into_iter().map(scan).map(|s| (s.depth, s.quote)).collect()
+        let names = &self.core.local.names;
+        let mut arrays = Vec::new();
+        for scope in self.core.stacks.scopes(threads) {
+            let scan = self.items.scan(names, scope.1, *text);
+            let repeatable = self.items.matching_items(names, scope, *text);
+            arrays.push(UniqueArray { depth: scan.depth, quote: scan.quote, repeatable });
+        }
+        arrays
     }
 
-    /// Returns the probe of a configuration, if an item may be unable to become new there.
-    pub fn extension_probe(&mut self, config: ConfigId) -> Option<ExtensionProbe> {
-        let Config { threads, text, .. } = self.configs.get(config);
-        self.items.probe(&self.core, threads, *text)
-    }
-
-    /// Returns the bytes along which an item may become an earlier one, or that end it.
-    pub fn probe_bytes(&mut self, probe: &ExtensionProbe) -> [bool; 256] {
-        self.items.probe_bytes(&self.core.local.names, probe)
-    }
-
-    /// Returns the result of a byte that is tried.
-    pub fn follow_byte(&mut self, probe: &ExtensionProbe, b: u8) -> ProbeStep {
-        self.items.follow_byte(&mut self.core, probe, b)
-    }
-
-    /// Returns true if a new item can come from a probe.
-    pub fn can_extend_probe(&mut self, probe: ExtensionProbe) -> bool {
-        self.items.can_extend_probe(&mut self.core, probe)
+    /// Returns the array one byte later, within the same item.
+    pub fn unique_array_after(&self, array: &UniqueArray, b: u8) -> UniqueArray {
+        let mut next = UniqueArray { repeatable: self.items.followed(&array.repeatable, b), ..*array };
+        scan(b, &mut next.depth, &mut next.quote);
+        next
     }
 
     /// Returns the lower bounds of the bytes to the end; makes them on the first call.

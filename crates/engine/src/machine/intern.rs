@@ -96,7 +96,7 @@ impl Interner {
         self.ir.reserve(from.len());
         let mut here: Vec<NodeId> = Vec::with_capacity(from.len());
         for i in 0..from.len() as u32 {
-            let node = translate(from, NodeId(i), &here, first_rule)?;
+            let node = translate(from.node(NodeId(i)), |id| look_up(&here, id), first_rule)?;
             here.push(self.intern(node));
         }
         for r in 0..from.rule_count() as u32 {
@@ -211,63 +211,9 @@ fn hash(node: &Node, mut name: impl FnMut(NodeId) -> u32) -> u64 {
 
 /// Returns true if two nodes are equal when their parts are named like this.
 fn equal(a: &Node, name_a: impl Fn(NodeId) -> u32, b: &Node, name_b: impl Fn(NodeId) -> u32) -> bool {
-    let same = |a: NodeId, b: NodeId| name_a(a) == name_b(b);
-    let all = |a: &[NodeId], b: &[NodeId]| a.len() == b.len() && a.iter().zip(b).all(|(&a, &b)| same(a, b));
-    let some = |a: Option<NodeId>, b: Option<NodeId>| a.map(&name_a) == b.map(&name_b);
-    let counted = |a: &(NodeId, u32), b: &(NodeId, u32)| same(a.0, b.0) && a.1 == b.1;
-    let extra = |a: &Extra, b: &Extra| some(a.keys, b.keys) && same(a.value, b.value);
-    match (a, b) {
-        (Node::Concat(a), Node::Concat(b)) | (Node::Union(a), Node::Union(b)) => all(a, b),
-        (Node::Repeat { node, min, max }, Node::Repeat { node: other, min: least, max: most }) => {
-            (min, max) == (least, most) && same(*node, *other)
-        }
-        (Node::Automaton { states, quotes }, Node::Automaton { states: others, quotes: quoted }) => {
-            let state = |(a, b): (&AutomatonState, &AutomatonState)| {
-                a.accept == b.accept && pairs(&a.edges, &b.edges, counted)
-            };
-            quotes == quoted && states.len() == others.len() && states.iter().zip(others).all(state)
-        }
-        (
-            Node::JsonString { lang, min_chars, max_chars },
-            Node::JsonString { lang: other, min_chars: least, max_chars: most },
-        ) => (min_chars, max_chars) == (least, most) && some(*lang, *other),
-        (
-            Node::Text { lang, min_chars, max_chars },
-            Node::Text { lang: other, min_chars: least, max_chars: most },
-        ) => (min_chars, max_chars) == (least, most) && same(*lang, *other),
-        (
-            Node::JsonArray { prefix, rest, min, max },
-            Node::JsonArray { prefix: first, rest: other, min: least, max: most },
-        ) => (min, max) == (least, most) && some(*rest, *other) && all(prefix, first),
-        (Node::JsonSet { item, min, max }, Node::JsonSet { item: other, min: least, max: most }) => {
-            (min, max) == (least, most) && same(*item, *other)
-        }
-        (Node::JsonUnique { array, enough }, Node::JsonUnique { array: other, enough: kinds }) => {
-            same(*array, *other) && pairs(enough, kinds, counted)
-        }
-        (Node::JsonObject(a), Node::JsonObject(b)) => {
-            let property = |a: &Property, b: &Property| {
-                a.required == b.required && same(a.value, b.value) && a.name == b.name
-            };
-            let demand = |a: &Demand, b: &Demand| {
-                (a.meets, a.by_name) == (b.meets, b.by_name) && extra(&a.entry, &b.entry)
-            };
-            // All fields are listed, so that a new one cannot be forgotten. Objects that differ
-            // only in a forgotten field would be merged.
-            let Object { properties, extra: extras, demand: demands, min, max, any_order, markup } = &**a;
-            (*min, *max, *any_order, markup) == (b.min, b.max, b.any_order, &b.markup)
-                && pairs(properties, &b.properties, property)
-                && pairs(extras, &b.extra, extra)
-                && pairs(demands, &b.demand, demand)
-        }
-        // The remaining nodes have no parts. Nodes of different kinds are not equal.
-        _ => a == b,
-    }
-}
-
-/// Returns true if two lists are equal, element by element.
-fn pairs<T>(a: &[T], b: &[T], same: impl Fn(&T, &T) -> bool) -> bool {
-    a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(a, b))
+    let named = |node: &Node, name: &dyn Fn(NodeId) -> u32| translate(node, |id| Ok(NodeId(name(id))), 0);
+    std::mem::discriminant(a) == std::mem::discriminant(b)
+        && matches!((named(a, &name_a), named(b, &name_b)), (Ok(a), Ok(b)) if a == b)
 }
 
 fn look_up(here: &[NodeId], id: NodeId) -> Result<NodeId> {
@@ -279,16 +225,17 @@ fn misplaced() -> Error {
     Error::new(ErrorKind::InvalidOption, message)
 }
 
-fn translate(from: &Ir, id: NodeId, here: &[NodeId], first_rule: u32) -> Result<Node> {
-    let all = |ids: &[NodeId]| ids.iter().map(|&i| look_up(here, i)).collect::<Result<Parts>>();
-    let some = |id: &Option<NodeId>| id.map(|i| look_up(here, i)).transpose();
-    Ok(match from.node(id) {
+/// Returns a node with other names of its parts, and later numbers of rules.
+fn translate(node: &Node, part: impl Fn(NodeId) -> Result<NodeId>, first_rule: u32) -> Result<Node> {
+    let all = |ids: &[NodeId]| ids.iter().map(|&id| part(id)).collect::<Result<Parts>>();
+    let some = |id: &Option<NodeId>| id.map(&part).transpose();
+    Ok(match node {
         Node::Concat(parts) => Node::Concat(all(parts)?),
         Node::Union(parts) => Node::Union(all(parts)?),
-        Node::Repeat { node, min, max } => Node::Repeat { node: look_up(here, *node)?, min: *min, max: *max },
+        Node::Repeat { node, min, max } => Node::Repeat { node: part(*node)?, min: *min, max: *max },
         Node::Automaton { states, quotes } => {
             let state = |s: &AutomatonState| -> Result<AutomatonState> {
-                let edges = s.edges.iter().map(|&(node, to)| Ok((look_up(here, node)?, to)));
+                let edges = s.edges.iter().map(|&(node, to)| Ok((part(node)?, to)));
                 Ok(AutomatonState { accept: s.accept, edges: edges.collect::<Result<_>>()? })
             };
             Node::Automaton { states: states.iter().map(state).collect::<Result<_>>()?, quotes: *quotes }
@@ -298,25 +245,22 @@ fn translate(from: &Ir, id: NodeId, here: &[NodeId], first_rule: u32) -> Result<
             Node::JsonString { lang: some(lang)?, min_chars: *min_chars, max_chars: *max_chars }
         }
         Node::Text { lang, min_chars, max_chars } => {
-            Node::Text { lang: look_up(here, *lang)?, min_chars: *min_chars, max_chars: *max_chars }
+            Node::Text { lang: part(*lang)?, min_chars: *min_chars, max_chars: *max_chars }
         }
         Node::JsonArray { prefix, rest, min, max } => {
             Node::JsonArray { prefix: all(prefix)?.into_vec(), rest: some(rest)?, min: *min, max: *max }
         }
-        Node::JsonSet { item, min, max } => {
-            Node::JsonSet { item: look_up(here, *item)?, min: *min, max: *max }
-        }
+        Node::JsonSet { item, min, max } => Node::JsonSet { item: part(*item)?, min: *min, max: *max },
         Node::JsonUnique { array, enough } => {
-            let enough = enough.iter().map(|&(node, count)| Ok((look_up(here, node)?, count)));
-            Node::JsonUnique { array: look_up(here, *array)?, enough: enough.collect::<Result<_>>()? }
+            let enough = enough.iter().map(|&(node, count)| Ok((part(node)?, count)));
+            Node::JsonUnique { array: part(*array)?, enough: enough.collect::<Result<_>>()? }
         }
         Node::JsonObject(object) => {
             let property = |p: &Property| -> Result<Property> {
-                Ok(Property { name: p.name.clone(), value: look_up(here, p.value)?, required: p.required })
+                Ok(Property { name: p.name.clone(), value: part(p.value)?, required: p.required })
             };
-            let other = |e: &Extra| -> Result<Extra> {
-                Ok(Extra { keys: some(&e.keys)?, value: look_up(here, e.value)? })
-            };
+            let other =
+                |e: &Extra| -> Result<Extra> { Ok(Extra { keys: some(&e.keys)?, value: part(e.value)? }) };
             let demand = |d: &Demand| Ok(Demand { entry: other(&d.entry)?, ..*d });
             Node::JsonObject(Box::new(Object {
                 properties: object.properties.iter().map(property).collect::<Result<_>>()?,

@@ -98,5 +98,4 @@ pub use program::Program;
 pub use properties::seen_names::TRIED;
 pub use shortest::shortest_text;
 pub use thread::{LocalState, ROOT_STACK, StackId, Thread, UNKNOWN_STACK};
-pub use unique_items::extensible::{ExtensionProbe, ProbeStep};
-pub use unique_items::separates;
+pub use unique_items::UniqueArray;

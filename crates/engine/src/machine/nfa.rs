@@ -75,6 +75,24 @@ pub enum State<'a> {
     },
 }
 
+impl State<'_> {
+    /// Returns the states that follow, apart from called rules.
+    #[inline(always)]
+    pub fn targets(self) -> impl Iterator<Item = NfaId> {
+        let (one, edges, parts): (_, &[(u8, u8, NfaId)], &[NfaId]) = match self {
+            State::Dead | State::Accept => (None, &[], &[]),
+            State::Byte { to, .. }
+            | State::Call { to, .. }
+            | State::CallItem { to }
+            | State::CallFresh { to, .. }
+            | State::Guard { to, .. } => (Some(to), &[], &[]),
+            State::Sparse(edges) => (None, edges, &[]),
+            State::Union(parts) => (None, &[], parts),
+        };
+        one.into_iter().chain(edges.iter().map(|edge| edge.2)).chain(parts.iter().copied())
+    }
+}
+
 /// A condition on an object's register.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GuardKind {
@@ -153,17 +171,7 @@ impl Nfa {
     /// Adds a state with flags.
     #[inline]
     pub fn push(&mut self, state: State, flags: u8) -> NfaId {
-        let doubtful = match state {
-            State::Dead => true,
-            State::Accept => false,
-            State::Byte { to, .. }
-            | State::Call { to, .. }
-            | State::CallItem { to }
-            | State::CallFresh { to, .. }
-            | State::Guard { to, .. } => self.is_dead(to),
-            State::Sparse(edges) => edges.iter().all(|e| self.is_dead(e.2)),
-            State::Union(parts) => parts.iter().all(|&p| self.is_dead(p)),
-        };
+        let doubtful = state != State::Accept && state.targets().all(|to| self.is_dead(to));
         let id = self.cells.len() as NfaId;
         if doubtful {
             self.unproven.push(id);

@@ -15,6 +15,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use crate::constraint::ir::{FreeNumber, Ir, Node, NodeId};
 use crate::constraint::number;
 use crate::error::{Error, ErrorKind, Result};
+use crate::incoming::Incoming;
 
 use super::alphabet::Alphabet;
 use super::intern::Nodes;
@@ -30,60 +31,42 @@ const MAX_NAMED_STATES: usize = 20_000;
 /// Maximum number of bits in all exact length tables of one pattern.
 const MAX_LENGTH_BITS: usize = 32_000_000;
 
-/// The well-formed UTF-8 sequences (Unicode 16.0, table 3-7).
-const UTF8: [&[(u8, u8)]; 9] = [
-    &[(0x00, 0x7f)],
-    &[(0xc2, 0xdf), (0x80, 0xbf)],
-    &[(0xe0, 0xe0), (0xa0, 0xbf), (0x80, 0xbf)],
-    &[(0xe1, 0xec), (0x80, 0xbf), (0x80, 0xbf)],
-    &[(0xed, 0xed), (0x80, 0x9f), (0x80, 0xbf)],
-    &[(0xee, 0xef), (0x80, 0xbf), (0x80, 0xbf)],
-    &[(0xf0, 0xf0), (0x90, 0xbf), (0x80, 0xbf), (0x80, 0xbf)],
-    &[(0xf1, 0xf3), (0x80, 0xbf), (0x80, 0xbf), (0x80, 0xbf)],
-    &[(0xf4, 0xf4), (0x80, 0x8f), (0x80, 0xbf), (0x80, 0xbf)],
-];
-
 /// Returns the start of the rule for a string with any text.
 pub(super) fn plain_string(nfa: &mut Nfa, alphabet: &Alphabet) -> NfaId {
-    let ir = Ir::new();
-    let from = nfa.len() as NfaId;
-    let mut lowering = RegularLowering::new(Nodes::of(&ir), nfa, alphabet, true);
-    let body = lowering.nfa.push(State::Dead, 0);
-    let close = lowering.byte(b'"', ACCEPT, TEXT);
-    let mut parts: Vec<NfaId> = UTF8
-        .iter()
-        .map(|seq| seq.iter().rev().fold(body, |to, &range| lowering.class(&[range], to)))
-        .collect();
-    parts.push(close);
-    let start = lowering.byte(b'"', body, 0);
-    nfa.set(body, State::Union(&parts));
-    trim_text(nfa, from, start)
+    string_without(nfa, alphabet, &[])
 }
 
-/// White space beyond ASCII by ECMA-262 (`\s`), and U+0085, which other dialects add.
-const SPACES: [(u32, u32); 9] = [
-    (0x20, 0x20),
-    (0x85, 0x85),
-    (0xa0, 0xa0),
-    (0x1680, 0x1680),
-    (0x2000, 0x200a),
-    (0x2028, 0x2029),
-    (0x202f, 0x202f),
-    (0x205f, 0x205f),
-    (0x3000, 0x3000),
+/// White space by ECMA-262 (`\s`) from the blank on, and U+0085, which other dialects add.
+const SPACES: [(char, char); 10] = [
+    ('\0', ' '),
+    ('\u{85}', '\u{85}'),
+    ('\u{a0}', '\u{a0}'),
+    ('\u{1680}', '\u{1680}'),
+    ('\u{2000}', '\u{200a}'),
+    ('\u{2028}', '\u{2029}'),
+    ('\u{202f}', '\u{202f}'),
+    ('\u{205f}', '\u{205f}'),
+    ('\u{3000}', '\u{3000}'),
+    ('\u{feff}', '\u{feff}'),
 ];
 
 /// Returns the start of the rule for a string without white space: the class of a vocabulary slice.
 pub(super) fn unspaced_string(nfa: &mut Nfa, alphabet: &Alphabet) -> NfaId {
+    string_without(nfa, alphabet, &SPACES)
+}
+
+/// Returns the start of the rule for a string without the characters of some ranges, in order.
+fn string_without(nfa: &mut Nfa, alphabet: &Alphabet, without: &[(char, char)]) -> NfaId {
     let ir = Ir::new();
     let from = nfa.len() as NfaId;
     let mut lowering = RegularLowering::new(Nodes::of(&ir), nfa, alphabet, true);
     let body = lowering.nfa.push(State::Dead, 0);
     let mut parts = vec![lowering.byte(b'"', ACCEPT, TEXT)];
-    let mut next = 0x21;
-    for (lo, hi) in SPACES.into_iter().skip(1).chain([(0xfeff, 0xfeff), (0x11_0000, 0)]) {
+    let mut next = 0;
+    for (lo, hi) in without.iter().map(|&(lo, hi)| (lo as u32, hi as u32)).chain([(0x11_0000, 0)]) {
         // `Utf8Sequences` leaves out surrogates.
-        if let (Some(first), Some(last)) = (char::from_u32(next), char::from_u32(lo - 1)) {
+        if let (Some(first), Some(last)) = (char::from_u32(next), lo.checked_sub(1).and_then(char::from_u32))
+        {
             for sequence in Utf8Sequences::new(first, last) {
                 let ranges = sequence.as_slice().iter().rev();
                 parts.push(ranges.fold(body, |to, r| lowering.class(&[(r.start, r.end)], to)));
@@ -228,10 +211,8 @@ struct LengthGraph {
     len: usize,
     /// (from, to, characters)
     edges: Vec<(u32, u32, u32)>,
-    /// By state: start of the edges into it in `into`.
-    first: Vec<u32>,
     /// (from, characters) by target.
-    into: Vec<(u32, u32)>,
+    into: Incoming<(u32, u32)>,
 }
 
 impl LengthGraph {
@@ -260,62 +241,23 @@ impl LengthGraph {
                 _ => {}
             }
         }
-        let mut first = vec![0u32; len + 1];
-        edges.iter().for_each(|e| first[e.1 as usize + 1] += 1);
-        for i in 0..len {
-            first[i + 1] += first[i];
-        }
-        let mut next = first.clone();
-        let mut into = vec![(0, 0); edges.len()];
-        for &(from, to, count) in &edges {
-            into[next[to as usize] as usize] = (from, count);
-            next[to as usize] += 1;
-        }
-        LengthGraph { len, edges, first, into }
+        let into = Incoming::new(len, |edge| {
+            edges.iter().for_each(|&(from, to, count)| edge(to as usize, (from, count)));
+        });
+        LengthGraph { len, edges, into }
     }
 
-    fn into(&self, to: usize) -> impl Iterator<Item = (usize, u32)> + '_ {
-        self.into[self.first[to] as usize..self.first[to + 1] as usize].iter().map(|e| (e.0 as usize, e.1))
-    }
-
-    /// Returns the minimum number of further characters to the end (0-1 breadth-first search from
-    /// the end).
+    /// Returns the minimum number of further characters to the end.
     fn shortest(&self) -> Vec<u32> {
-        let mut best = vec![u32::MAX; self.len];
-        let mut queue = std::collections::VecDeque::from([self.len - 1]);
-        best[self.len - 1] = 0;
-        while let Some(i) = queue.pop_front() {
-            for (from, count) in self.into(i) {
-                let n = best[i].saturating_add(count);
-                if n < best[from] {
-                    best[from] = n;
-                    if count == 0 { queue.push_front(from) } else { queue.push_back(from) }
-                }
-            }
-        }
-        best
+        self.into.shortest([self.len - 1].into_iter(), |e| (e.0 as usize, e.1))
     }
 
     /// Returns the maximum number of further characters to the end; states that can reach a loop
     /// have none.
     fn longest(&self) -> Vec<u32> {
-        let mut open = vec![0u32; self.len];
+        let mut open = vec![0; self.len];
         self.edges.iter().for_each(|e| open[e.0 as usize] += 1);
-        let mut most = vec![u32::MAX; self.len];
-        // The longest path found so far, of states that are not finished yet.
-        let mut so_far = vec![0u32; self.len];
-        let mut ready: Vec<usize> = (0..self.len).filter(|&i| open[i] == 0).collect();
-        while let Some(i) = ready.pop() {
-            most[i] = so_far[i];
-            for (from, count) in self.into(i) {
-                so_far[from] = so_far[from].max(most[i].saturating_add(count));
-                open[from] -= 1;
-                if open[from] == 0 {
-                    ready.push(from);
-                }
-            }
-        }
-        most
+        self.into.longest(open, |e| (e.0 as usize, e.1))
     }
 
     /// Returns exactly which numbers of further characters up to `max` are possible, as bit sets.
@@ -339,7 +281,8 @@ impl LengthGraph {
         let mut queued = vec![false; self.len];
         while let Some(i) = todo.pop_front() {
             queued[i] = false;
-            for (from, count) in self.into(i) {
+            for &(from, count) in self.into.of(i) {
+                let from = from as usize;
                 if merge_shifted(&mut bits, from, i, count) && !std::mem::replace(&mut queued[from], true) {
                     todo.push_back(from);
                 }

@@ -18,6 +18,7 @@
 
 use smallvec::{SmallVec, smallvec};
 
+use crate::incoming::Incoming;
 use crate::vocab::ByteGroups;
 
 /// Maximum number of steps for each edge. Beyond it, any string may be rejected.
@@ -103,7 +104,7 @@ pub(super) fn may_reject(ways: &[RejectCondition], bytes: ByteGroups) -> bool {
 }
 
 /// An edge into a state: its source, and its byte if there is only one.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub(super) struct InEdge {
     pub from: u32,
     pub byte: ByteGroups,
@@ -111,41 +112,18 @@ pub(super) struct InEdge {
     pub ends: bool,
 }
 
-/// The edges into each state, in one array.
-pub(super) struct IncomingEdges {
-    /// The edges into state n are `edges[starts[n]..starts[n + 1]]`.
-    starts: Vec<u32>,
-    edges: Vec<InEdge>,
-}
-
-impl IncomingEdges {
-    /// Makes the array from pairs `(to, edge)`. It reads the iterator twice: a counting sort.
-    pub fn new(states: usize, edges: impl Iterator<Item = (u32, InEdge)> + Clone) -> Self {
-        let mut starts = vec![0u32; states + 1];
-        edges.clone().for_each(|(to, _)| starts[to as usize + 1] += 1);
-        for n in 0..states {
-            starts[n + 1] += starts[n];
-        }
-        let mut next = starts.clone();
-        let mut sorted = vec![InEdge { from: 0, byte: 0, ends: false }; starts[states] as usize];
-        for (to, edge) in edges {
-            sorted[next[to as usize] as usize] = edge;
-            next[to as usize] += 1;
-        }
-        IncomingEdges { starts, edges: sorted }
-    }
-
-    /// Returns the edges into a state.
-    pub fn of(&self, n: usize) -> &[InEdge] {
-        &self.edges[self.starts[n] as usize..self.starts[n + 1] as usize]
+impl InEdge {
+    /// Returns the source, and the number of characters that end on the edge.
+    pub fn source(&self) -> (usize, u32) {
+        (self.from as usize, u32::from(self.ends))
     }
 }
 
 /// Propagates the conditions of all states backwards, from those that reject the next byte.
-pub(super) fn propagate(mut deadly: Vec<RejectConditions>, into: &IncomingEdges) -> Vec<RejectConditions> {
+pub(super) fn propagate(mut deadly: Vec<RejectConditions>, into: &Incoming<InEdge>) -> Vec<RejectConditions> {
     let mut waiting: Vec<bool> = deadly.iter().map(|d| !d.0.is_empty()).collect();
     let mut todo: std::collections::VecDeque<usize> = (0..deadly.len()).filter(|&n| waiting[n]).collect();
-    let mut steps = into.edges.len() * STEPS;
+    let mut steps = into.len() * STEPS;
     while let Some(n) = todo.pop_front() {
         waiting[n] = false;
         let mut ways: SmallVec<[RejectCondition; 8]> = SmallVec::new();
@@ -210,11 +188,12 @@ mod tests {
             let sets: Vec<ByteGroups> = (0..3 * n).map(|_| set(2)).collect();
             let edges: Vec<(usize, usize, ByteGroups)> =
                 sets.into_iter().map(|on| (random.below(n), random.below(n), on)).collect();
-            let into = edges.iter().map(|&(from, to, on)| {
-                let byte = if on.count_ones() == 1 { on } else { 0 };
-                (to as u32, InEdge { from: from as u32, byte, ends: true })
+            let into = Incoming::new(n, |edge| {
+                for &(from, to, on) in &edges {
+                    let byte = if on.count_ones() == 1 { on } else { 0 };
+                    edge(to, InEdge { from: from as u32, byte, ends: true });
+                }
             });
-            let into = IncomingEdges::new(n, into);
             let start = kills
                 .iter()
                 .map(|&k| if k == 0 { RejectConditions::default() } else { RejectConditions::of(k) });

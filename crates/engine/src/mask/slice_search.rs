@@ -19,15 +19,15 @@
 //! The same number of states for all characters: under `(\S+\s+){0,49}` the search then sees half
 //! as many words ahead and takes nearly twice as long.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-use super::rejection_bytes::{InEdge, IncomingEdges, RejectConditions, propagate};
+use super::rejection_bytes::{InEdge, RejectConditions, propagate};
 use super::state_fits::{CharBoundary, SafeLengths, StateFits, are_tolerable};
 use crate::byte_set::ByteSet;
+use crate::incoming::Incoming;
 use crate::machine::{Automaton, StackId};
 use crate::vocab::{ByteGroups, ClassSet, SliceKind, Vocabulary, byte_group, byte_set, each_class};
 
@@ -352,14 +352,15 @@ impl SliceSearch {
     }
 
     /// Returns the edges into each node.
-    fn incoming_edges(&self) -> IncomingEdges {
-        let edges = (0..).zip(&self.edges).flat_map(|(from, edges)| {
-            edges.iter().map(move |&Edge { to, ends, bytes }| {
-                let byte = if bytes.is_power_of_two() { bytes } else { 0 };
-                (to, InEdge { from, byte, ends })
-            })
-        });
-        IncomingEdges::new(self.nodes.len(), edges)
+    fn incoming_edges(&self) -> Incoming<InEdge> {
+        Incoming::new(self.nodes.len(), |add| {
+            for (from, edges) in (0..).zip(&self.edges) {
+                for &Edge { to, ends, bytes } in edges {
+                    let byte = if bytes.is_power_of_two() { bytes } else { 0 };
+                    add(to as usize, InEdge { from, byte, ends });
+                }
+            }
+        })
     }
 
     /// Returns the conditions of rejection by the next byte, for each node.
@@ -372,51 +373,17 @@ impl SliceSearch {
         known.chain(unknown).collect()
     }
 
-    /// Returns, for each node, the number of whole characters before the nearest of some nodes. It
-    /// is a shortest path on which edges that end a character have length 1.
-    fn distances(&self, into: &IncomingEdges, ends: impl Fn(usize) -> bool) -> Vec<u32> {
-        let mut lengths = vec![u32::MAX; self.nodes.len()];
-        let mut todo = VecDeque::new();
-        for n in (0..self.nodes.len()).filter(|&n| ends(n)) {
-            lengths[n] = 0;
-            todo.push_back((n, 0));
-        }
-        while let Some((n, length)) = todo.pop_front() {
-            if lengths[n] < length {
-                continue;
-            }
-            for &InEdge { from, ends, .. } in into.of(n) {
-                let (from, longer) = (from as usize, length + u32::from(ends));
-                if longer < lengths[from] {
-                    lengths[from] = longer;
-                    if ends { todo.push_back((from, longer)) } else { todo.push_front((from, longer)) }
-                }
-            }
-        }
-        lengths
+    /// Returns, for each node, the number of whole characters before the nearest of some nodes.
+    fn distances(&self, into: &Incoming<InEdge>, ends: impl Fn(usize) -> bool) -> Vec<u32> {
+        into.shortest((0..self.nodes.len()).filter(|&n| ends(n)), InEdge::source)
     }
 
-    /// Returns, for each node, the maximum number of characters that can follow. It is a longest
-    /// path, and [`u32::MAX`] where there is a cycle or a node that was not visited.
-    fn longest_paths(&self, into: &IncomingEdges) -> Vec<u32> {
-        // A node that was followed in part has one more edge, which is never settled.
-        let left =
-            self.edges.iter().zip(&self.is_far).map(|(edges, &is_far)| edges.len() + usize::from(is_far));
-        let mut left: Vec<usize> = left.collect();
-        let mut longest = vec![0; self.nodes.len()];
-        let mut settled = vec![false; self.nodes.len()];
-        let mut todo: Vec<usize> = (0..self.known).filter(|&n| left[n] == 0).collect();
-        while let Some(n) = todo.pop() {
-            settled[n] = true;
-            for &InEdge { from, ends, .. } in into.of(n) {
-                let from = from as usize;
-                longest[from] = longest[from].max(longest[n] + u32::from(ends));
-                left[from] -= 1;
-                if left[from] == 0 {
-                    todo.push(from);
-                }
-            }
-        }
-        longest.iter().zip(settled).map(|(&n, settled)| if settled { n } else { u32::MAX }).collect()
+    /// Returns, for each node, the maximum number of characters that can follow: [`u32::MAX`] where
+    /// there is a cycle or a node that was not visited.
+    fn longest_paths(&self, into: &Incoming<InEdge>) -> Vec<u32> {
+        // A node that was followed in part has one more edge, which leads nowhere.
+        let edges = self.edges.iter().zip(&self.is_far);
+        let open = edges.map(|(edges, &is_far)| edges.len() as u32 + u32::from(is_far)).collect();
+        into.longest(open, InEdge::source)
     }
 }

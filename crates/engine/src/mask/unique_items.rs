@@ -13,7 +13,7 @@
 //!
 //! Some dozen tries where an item may begin or end, and few elsewhere.
 
-use crate::machine::{ConfigId, ExtensionProbe, Machine, ProbeStep, separates};
+use crate::machine::{ConfigId, Machine, UniqueArray};
 use crate::vocab::{TokenId, Trie, Vocabulary};
 
 use super::token_mask::Mask;
@@ -30,58 +30,43 @@ pub(super) fn repeating_tokens(
     // Arrays that begin and continue in one token.
     let mut suspects: Vec<TokenId> = separators.opening[usize::from(text)].clone();
     if machine.is_scoped(config) {
-        let places = machine.depths(config);
+        let arrays = machine.unique_arrays(config);
         let list = if text { &separators.quoted } else { &separators.any };
         let has_separator = |token: &TokenId| {
             let bytes = vocab.token_bytes(*token);
-            places.iter().any(|&place| separates(place, bytes))
+            arrays.iter().any(|array| array.is_continued_in(bytes))
         };
         suspects.extend(list.iter().copied().filter(|&t| mask.contains(t)).filter(has_separator));
+        arrays.into_iter().for_each(|array| follow_seen_items(vocab.trie(), machine, array, &mut suspects));
     }
     if machine.has_spoiling() {
         suspects.extend_from_slice(&separators.brackets);
-    }
-    let mut wrong = Vec::new();
-    if let Some(place) = machine.extension_probe(config) {
-        follow_seen_items(vocab.trie(), machine, place, mask, (&mut suspects, &mut wrong));
     }
     suspects.retain(|&token| mask.contains(token));
     suspects.sort_unstable();
     suspects.dedup();
     suspects.retain(|&token| !machine.allows(config, vocab.token_bytes(token)));
-    wrong.append(&mut suspects);
-    wrong
+    suspects
 }
 
-/// Follows the tokens along which an item may still become an earlier one. Wrong tokens are added
-/// to the second list. Tokens that continue after the item are added to the first.
-fn follow_seen_items(
-    trie: &Trie,
-    machine: &mut Machine,
-    place: ExtensionProbe,
-    mask: &Mask,
-    (suspects, wrong): (&mut Vec<TokenId>, &mut Vec<TokenId>),
-) {
-    let mut todo = vec![(0, place)];
-    while let Some((node, place)) = todo.pop() {
-        let expected = machine.probe_bytes(&place);
-        for child in trie.children(node).filter(|&child| expected[trie.byte(child) as usize]) {
-            match machine.follow_byte(&place, trie.byte(child)) {
-                ProbeStep::Impossible | ProbeStep::Unconstrained => {}
-                ProbeStep::Repeats => {
-                    wrong.extend(trie.tokens_below(child).iter().copied().filter(|&t| mask.contains(t)));
-                }
-                ProbeStep::ItemEnded => suspects.extend_from_slice(trie.tokens_below(child)),
-                ProbeStep::Probe(next) => {
-                    let tokens: Vec<TokenId> =
-                        trie.tokens_at(child).iter().copied().filter(|&t| mask.contains(t)).collect();
-                    if trie.end(child) > child + 1 {
-                        todo.push((child, next.clone()));
-                    }
-                    if !tokens.is_empty() && !machine.can_extend_probe(next) {
-                        wrong.extend(tokens);
-                    }
-                }
+/// Adds the tokens along which the item of an array may still become an earlier one, and those that
+/// continue after it.
+fn follow_seen_items(trie: &Trie, machine: &Machine, array: UniqueArray, suspects: &mut Vec<TokenId>) {
+    let mut todo = vec![(0, array)];
+    while let Some((node, array)) = todo.pop() {
+        if array.repeatable.is_empty() {
+            continue;
+        }
+        for child in trie.children(node) {
+            let byte = trie.byte(child);
+            if array.is_ended_by(byte) {
+                suspects.extend_from_slice(trie.tokens_below(child));
+                continue;
+            }
+            let next = machine.unique_array_after(&array, byte);
+            if !next.repeatable.is_empty() {
+                suspects.extend_from_slice(trie.tokens_at(child));
+                todo.push((child, next));
             }
         }
     }

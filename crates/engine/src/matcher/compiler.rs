@@ -12,8 +12,7 @@ use std::sync::{Arc, Mutex};
 
 use super::Matcher;
 use super::tables::{GrammarTables, Memory, Replicas, TABLE_LIMIT, Tables};
-use super::text_prefix::PrefixedTokens;
-use super::token_machine::TokenTables;
+use super::token_machine::{TextBefore, TokenTables, TokensAfterText};
 use crate::constraint::ir::{FreeNumber, Ir, Node, ToolSchema};
 use crate::constraint::substring::SourceText;
 use crate::constraint::{Constraint, Policy, prepare_formats};
@@ -121,18 +120,11 @@ impl Compiler {
             Some(tokens) => {
                 let (tables, more) = TokenTables::compile(tokens, &self.vocab)?;
                 warnings.extend(more);
-                match constraint.marker() {
-                    Some(marker) => {
-                        let (machine, masks) = self.automaton(constraint, &mut warnings)?;
-                        Tables::PrefixedTokens(PrefixedTokens {
-                            machine,
-                            masks,
-                            marker: marker.into(),
-                            tables,
-                        })
-                    }
-                    None => Tables::Tokens(tables),
-                }
+                let text = constraint.marker().map(|marker| -> Result<TextBefore> {
+                    let (machine, masks) = self.automaton(constraint, &mut warnings)?;
+                    Ok(TextBefore { machine, masks, marker: marker.into() })
+                });
+                Tables::Tokens(TokensAfterText { text: text.transpose()?, tables })
             }
             None => {
                 let (machine, masks) = self.automaton(constraint, &mut warnings)?;
@@ -344,13 +336,10 @@ impl CompiledGrammar {
         let replica = self.0.replicas.least_used();
         match &replica.lock().tables {
             Tables::Bytes { machine, masks } => GrammarSizes::of(machine, masks),
-            Tables::Tokens(tables) => {
-                let [configurations, masks] = tables.sizes();
-                GrammarSizes { configurations, masks, ..GrammarSizes::default() }
-            }
-            Tables::PrefixedTokens(led) => {
-                let [configurations, masks] = led.tables.sizes();
-                let text = GrammarSizes::of(&led.machine, &led.masks);
+            Tables::Tokens(tokens) => {
+                let [configurations, masks] = tokens.tables.sizes();
+                let of = |text: &TextBefore| GrammarSizes::of(&text.machine, &text.masks);
+                let text = tokens.text.as_ref().map_or_else(GrammarSizes::default, of);
                 GrammarSizes {
                     configurations: text.configurations + configurations,
                     masks: text.masks + masks,

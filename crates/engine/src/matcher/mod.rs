@@ -21,7 +21,6 @@ mod json_pointer;
 mod source_spans;
 mod state_graph;
 mod tables;
-mod text_prefix;
 mod token_machine;
 
 pub use bitmask::Bitmask;

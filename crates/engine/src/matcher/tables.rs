@@ -34,8 +34,7 @@ use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 use rustc_hash::FxHashMap;
 
 use super::history::History;
-use super::text_prefix::PrefixedTokens;
-use super::token_machine::TokenTables;
+use super::token_machine::{TokenTables, TokensAfterText};
 use crate::machine::{ConfigId, DEAD_CONFIG, Machine};
 use crate::mask::{Mask, MaskCache};
 use crate::vocab::{TokenId, Vocabulary};
@@ -74,10 +73,8 @@ pub(super) struct GrammarTables {
 pub(super) enum Tables {
     /// An automaton over bytes.
     Bytes { machine: Machine, masks: MaskCache },
-    /// A machine over tokens.
-    Tokens(TokenTables),
-    /// A machine over tokens after a text prefix.
-    PrefixedTokens(PrefixedTokens),
+    /// A machine over tokens, perhaps after a text.
+    Tokens(TokensAfterText),
 }
 
 /// The bytes that must come next, and the configuration after them.
@@ -126,8 +123,7 @@ impl GrammarTables {
         }
         let to = match &mut self.tables {
             Tables::Bytes { machine, .. } => machine.step_bytes(config, bytes),
-            Tables::Tokens(tables) => tables.step(config, token),
-            Tables::PrefixedTokens(led) => led.step(config, token, bytes),
+            Tables::Tokens(tables) => tables.step(config, token, bytes),
         };
         if self.accepted.len() >= MAX_ACCEPTED {
             self.accepted.clear();
@@ -152,7 +148,6 @@ impl GrammarTables {
         match &self.tables {
             Tables::Bytes { machine, .. } => machine.initial(),
             Tables::Tokens(tables) => tables.initial(),
-            Tables::PrefixedTokens(led) => led.initial(),
         }
     }
 
@@ -162,7 +157,6 @@ impl GrammarTables {
         match &mut self.tables {
             Tables::Bytes { machine, masks } => masks.mask(machine, config),
             Tables::Tokens(tables) => tables.mask(config),
-            Tables::PrefixedTokens(led) => led.mask(config),
         }
     }
 
@@ -172,7 +166,6 @@ impl GrammarTables {
         match &self.tables {
             Tables::Bytes { machine, .. } => machine.is_accepting(config),
             Tables::Tokens(tables) => tables.is_accepting(config),
-            Tables::PrefixedTokens(led) => led.is_accepting(config),
         }
     }
 
@@ -182,7 +175,6 @@ impl GrammarTables {
         match &mut self.tables {
             Tables::Bytes { machine, .. } => machine.is_final(config),
             Tables::Tokens(tables) => tables.is_final(config),
-            Tables::PrefixedTokens(led) => led.is_final(config),
         }
     }
 
@@ -190,7 +182,7 @@ impl GrammarTables {
     pub(super) fn in_text(&mut self, config: ConfigId) -> bool {
         match &mut self.tables {
             Tables::Bytes { machine, .. } => machine.in_text(config),
-            Tables::Tokens(_) | Tables::PrefixedTokens(_) => false,
+            Tables::Tokens(_) => false,
         }
     }
 
@@ -199,7 +191,7 @@ impl GrammarTables {
     pub(super) fn text_bounds(&self, config: ConfigId) -> Option<(u32, u32)> {
         match &self.tables {
             Tables::Bytes { machine, .. } => machine.text_bounds(config),
-            Tables::Tokens(_) | Tables::PrefixedTokens(_) => None,
+            Tables::Tokens(_) => None,
         }
     }
 
@@ -207,7 +199,7 @@ impl GrammarTables {
     pub(super) fn machine(&mut self) -> Option<&mut Machine> {
         match &mut self.tables {
             Tables::Bytes { machine, .. } => Some(machine),
-            Tables::Tokens(_) | Tables::PrefixedTokens(_) => None,
+            Tables::Tokens(_) => None,
         }
     }
 
@@ -215,8 +207,7 @@ impl GrammarTables {
     pub(super) fn tokens(&mut self, config: ConfigId) -> Option<&mut TokenTables> {
         match &mut self.tables {
             Tables::Bytes { .. } => None,
-            Tables::Tokens(tables) => Some(tables),
-            Tables::PrefixedTokens(led) => (!PrefixedTokens::is_text(config)).then_some(&mut led.tables),
+            Tables::Tokens(tables) => tables.tokens(config),
         }
     }
 
@@ -224,8 +215,7 @@ impl GrammarTables {
     pub(super) fn completion(&mut self, config: ConfigId, vocab: &Vocabulary) -> Option<Vec<TokenId>> {
         match &mut self.tables {
             Tables::Bytes { .. } => None,
-            Tables::Tokens(tables) => tables.completion(config),
-            Tables::PrefixedTokens(led) => led.completion(config, vocab),
+            Tables::Tokens(tables) => tables.completion(config, vocab),
         }
     }
 
@@ -259,7 +249,6 @@ impl GrammarTables {
         let automaton = match &self.tables {
             Tables::Bytes { machine, .. } => machine.fixed_bytes(),
             Tables::Tokens(tables) => tables.fixed_bytes(),
-            Tables::PrefixedTokens(led) => led.machine.fixed_bytes() + led.tables.fixed_bytes(),
         };
         Memory { automaton, states, masks, transitions: self.transitions(), replicas: 1 }
     }
@@ -272,7 +261,6 @@ impl GrammarTables {
                 Tables::Bytes { machine: machine.emptied(), masks: masks.renewed() }
             }
             Tables::Tokens(tables) => Tables::Tokens(tables.renewed()),
-            Tables::PrefixedTokens(led) => Tables::PrefixedTokens(led.renewed()),
         };
         GrammarTables::new(tables, self.limit)
     }
@@ -285,7 +273,6 @@ impl GrammarTables {
                 Tables::Bytes { machine: machine.clone(), masks: masks.copy() }
             }
             Tables::Tokens(tables) => Tables::Tokens(tables.copy()),
-            Tables::PrefixedTokens(led) => Tables::PrefixedTokens(led.copy()),
         };
         GrammarTables { accepted: self.accepted.clone(), ..GrammarTables::new(tables, self.limit) }
     }
@@ -317,8 +304,7 @@ impl Tables {
     fn bytes(&self) -> [usize; 2] {
         match self {
             Tables::Bytes { machine, masks } => [machine.bytes(), masks.bytes()],
-            Tables::Tokens(tables) => [tables.state_bytes(), tables.mask_bytes()],
-            Tables::PrefixedTokens(led) => led.bytes(),
+            Tables::Tokens(tables) => tables.bytes(),
         }
     }
 }

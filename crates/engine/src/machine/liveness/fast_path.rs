@@ -126,11 +126,7 @@ impl WitnessSearch<'_, '_> {
                 return known;
             }
             // Most states are a byte of a name.
-            let to = self.solver.nfa.behind_run(at).or_else(|| match self.solver.nfa.state(at) {
-                State::Sparse(edges) => edges.iter().map(|e| e.2).min(),
-                State::Union(parts) => parts.iter().copied().min(),
-                state => self.next(state, any),
-            });
+            let to = self.solver.nfa.behind_run(at).or_else(|| self.next(at, any).min());
             let Some(to) = to else { return false };
             rises += usize::from(to >= at);
             if rises > MAX_RISES {
@@ -145,7 +141,7 @@ impl WitnessSearch<'_, '_> {
     /// Returns true if any path leads to acceptance.
     fn search(&mut self, start: NfaId, any: bool) -> bool {
         self.round += 1;
-        let (nfa, round) = (self.solver.nfa, self.round);
+        let round = self.round;
         // The states met, each with the index in this list of its predecessor.
         let mut met: SmallVec<[(NfaId, u32); 32]> = SmallVec::new();
         let mut todo: SmallVec<[(NfaId, u32); 32]> = smallvec![(start, 0)];
@@ -171,30 +167,23 @@ impl WitnessSearch<'_, '_> {
             }
             let here = met.len() as u32;
             met.push((at, before));
-            match nfa.state(at) {
-                State::Sparse(edges) => {
-                    self.left = self.left.saturating_sub(edges.len());
-                    todo.extend(edges.iter().map(|e| (e.2, here)));
-                }
-                State::Union(parts) => {
-                    self.left = self.left.saturating_sub(parts.len());
-                    todo.extend(parts.iter().map(|&p| (p, here)));
-                }
-                state => todo.extend(self.next(state, any).map(|to| (to, here))),
-            }
+            let before = todo.len();
+            todo.extend(self.next(at, any).map(|to| (to, here)));
+            self.left = self.left.saturating_sub((todo.len() - before).saturating_sub(1));
         }
         false
     }
 
-    /// Returns the target of a state with one target.
-    fn next(&self, state: State, any: bool) -> Option<NfaId> {
-        match state {
-            State::Byte { to, .. } | State::CallItem { to } | State::Guard { to, .. } => Some(to),
-            State::Call { rule, to, .. } | State::CallFresh { rule, to, .. } => {
-                (any || self.solver.rule_ok[rule.0 as usize]).then_some(to)
+    /// Returns the states that follow, unless a rule that is called first may not match.
+    fn next(&self, at: NfaId, any: bool) -> impl Iterator<Item = NfaId> {
+        let state = self.solver.nfa.state(at);
+        let open = match state {
+            State::Call { rule, .. } | State::CallFresh { rule, .. } => {
+                any || self.solver.rule_ok[rule.0 as usize]
             }
-            _ => None,
-        }
+            _ => true,
+        };
+        open.then(|| state.targets()).into_iter().flatten()
     }
 
     /// Returns what is known of a state without following its edges.

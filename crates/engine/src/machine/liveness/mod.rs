@@ -25,6 +25,7 @@ use rustc_hash::FxHashMap;
 use super::nfa::{ACCEPT, Nfa, NfaId, RegisterIx, RuleIx, State};
 use super::properties::table::PropertyTable;
 use super::register::{Items, Register};
+use crate::incoming::Incoming;
 
 /// States that were made for one rule.
 #[derive(Debug, Clone, Copy)]
@@ -33,18 +34,6 @@ pub(super) struct StateRange {
     pub first: NfaId,
     /// True if the states call nothing and dead ones were removed already.
     pub trimmed: bool,
-}
-
-/// Edges by their target.
-struct Incoming {
-    first: Vec<u32>,
-    from: Vec<NfaId>,
-}
-
-impl Incoming {
-    fn list(&self, to: usize) -> &[NfaId] {
-        &self.from[self.first[to] as usize..self.first[to + 1] as usize]
-    }
 }
 
 /// Backward search over one program.
@@ -146,20 +135,8 @@ impl<'a> Liveness<'a> {
 
     /// Returns, for every state to decide, the states with an edge to it, one list after the other.
     /// The last list is that of accept and of states that are decided already.
-    fn incoming(&self) -> Incoming {
-        let count = self.live.len();
-        let mut first = vec![0u32; count + 2];
-        self.edges(|_, to| first[to + 1] += 1);
-        for i in 0..=count {
-            first[i + 1] += first[i];
-        }
-        let mut next = first.clone();
-        let mut from = vec![0; first[count + 1] as usize];
-        self.edges(|s, to| {
-            from[next[to] as usize] = s;
-            next[to] += 1;
-        });
-        Incoming { first, from }
+    fn incoming(&self) -> Incoming<NfaId> {
+        Incoming::new(self.live.len() + 1, |edge| self.edges(|from, to| edge(to, from)))
     }
 
     /// Calls `edge(from, to)` for each edge that matters; `to` is an index of `live`, or its
@@ -167,37 +144,25 @@ impl<'a> Liveness<'a> {
     fn edges(&self, mut edge: impl FnMut(NfaId, usize)) {
         let end = self.live.len();
         for s in self.from..self.nfa.len() as NfaId {
-            let mut edge = |to: NfaId| {
-                if to == ACCEPT {
-                    edge(s, end);
-                } else if to >= self.from {
+            for to in self.nfa.state(s).targets() {
+                if to != ACCEPT && to >= self.from {
                     edge(s, (to - self.from) as usize);
                 } else if self.nfa.state(to) != State::Dead {
                     // Decided at an earlier stage, and dead ones were removed then.
                     edge(s, end);
                 }
-            };
-            match self.nfa.state(s) {
-                State::Byte { to, .. }
-                | State::Call { to, .. }
-                | State::CallItem { to }
-                | State::CallFresh { to, .. }
-                | State::Guard { to, .. } => edge(to),
-                State::Sparse(edges) => edges.iter().for_each(|e| edge(e.2)),
-                State::Union(parts) => parts.iter().for_each(|&p| edge(p)),
-                State::Dead | State::Accept => {}
             }
         }
     }
 
-    fn run(&mut self, into: &Incoming) {
+    fn run(&mut self, into: &Incoming<NfaId>) {
         self.enter(ACCEPT);
-        for &s in into.list(self.live.len()) {
+        for &s in into.of(self.live.len()) {
             self.reach(s);
         }
         while let Some(s) = self.todo.pop() {
             self.enter(s);
-            for &p in into.list((s - self.from) as usize) {
+            for &p in into.of((s - self.from) as usize) {
                 self.reach(p);
             }
         }

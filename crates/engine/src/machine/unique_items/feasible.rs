@@ -28,9 +28,9 @@ use crate::machine::properties::seen_names::{NO_TEXT, TextId};
 use crate::machine::register::{Register, UniqueItems};
 use crate::machine::shortest::lower_bound::{LowerBounds, StackBounds};
 use crate::machine::thread::{Thread, UNKNOWN_STACK};
-use crate::machine::unique_items::ItemTables;
 use crate::machine::unique_items::matching::all_differ;
-use crate::machine::unique_items::value::{ValueId, is_space};
+use crate::machine::unique_items::value::ValueId;
+use crate::machine::unique_items::{ItemTables, distinguishing_bytes, scan};
 
 /// Maximum number of unique items that an array may be required to have.
 const MAX_ENOUGH: u32 = 10_000;
@@ -208,7 +208,10 @@ impl Lists {
     ) -> Option<usize> {
         let mut next: Vec<(u32, ChoiceNode)> = Vec::new();
         let each = 1 + self.machine.stacks.scopes(&node.threads).len();
-        for b in self.bytes(&node, limit) {
+        let automaton = &mut self.machine.local.automaton;
+        // More bytes with one target than this could not matter.
+        let most = limit as usize + 1;
+        for b in distinguishing_bytes(automaton, &node.threads, node.in_text > 0, most) {
             budget = budget.checked_sub(each)?;
             let mut reached = StepResult::default();
             // Arrays that begin here remember from here on; the text determines the state of all
@@ -219,13 +222,8 @@ impl Lists {
             if reached.is_dead() || reached.exit.is_none() && !extends() {
                 continue;
             }
-            let in_text = match (node.in_text, b) {
-                (2, _) => 1,
-                (1, b'\\') => 2,
-                (1, b'"') => 0,
-                (0, b'"') => 1,
-                (other, _) => other,
-            };
+            let mut in_text = node.in_text;
+            scan(b, &mut 0, &mut in_text);
             let far = match reached.exit {
                 Some(_) => 0,
                 None => self.below.of_threads(&self.least, &self.machine, &reached.threads),
@@ -236,22 +234,5 @@ impl Lists {
         next.sort_by_key(|n| std::cmp::Reverse(n.0));
         todo.extend(next.into_iter().map(|n| n.1));
         Some(budget)
-    }
-
-    /// Returns bytes that may follow; of those with the same target, only as many as could matter.
-    fn bytes(&mut self, node: &ChoiceNode, limit: u32) -> Vec<u8> {
-        // A required blank is a byte like others.
-        let automaton = &mut self.machine.local.automaton;
-        let spaces = node.in_text > 0 || automaton.min_separator_bytes > 0;
-        let mut bytes = Vec::new();
-        for thread in &node.threads {
-            for (lo, hi, _) in automaton.ranges(thread.local.state) {
-                let telling = (lo..=hi).filter(|&b| spaces || !is_space(b));
-                bytes.extend(telling.take(limit as usize + 1));
-            }
-        }
-        bytes.sort_unstable();
-        bytes.dedup();
-        bytes
     }
 }

@@ -73,6 +73,34 @@ pub(super) enum Ended {
     Again,
 }
 
+/// An array with unique items around a position.
+#[derive(Debug)]
+pub struct UniqueArray {
+    /// Number of open brackets, including that of the array.
+    pub depth: u32,
+    /// 1 inside a string, 2 after a backslash there.
+    pub quote: u8,
+    /// The earlier items that the current item may still become.
+    pub repeatable: Arc<[ValueCursor]>,
+}
+
+impl UniqueArray {
+    /// Returns true if a byte ends an item or the array.
+    pub fn is_ended_by(&self, b: u8) -> bool {
+        self.depth == 1 && self.quote == 0 && matches!(b, b',' | b']')
+    }
+
+    /// Returns true if a text has a comma between two items of the array.
+    pub fn is_continued_in(&self, bytes: &[u8]) -> bool {
+        let (mut depth, mut quote) = (self.depth, self.quote);
+        bytes.iter().any(|&b| {
+            let separates = depth == 1 && quote == 0 && b == b',';
+            scan(b, &mut depth, &mut quote);
+            separates
+        })
+    }
+}
+
 /// The items of an array so far.
 #[derive(Debug, Clone, Copy)]
 struct Link {
@@ -103,7 +131,7 @@ pub(super) struct ItemTables {
 }
 
 /// Updates brackets and string state by one byte.
-fn scan(b: u8, depth: &mut u32, quote: &mut u8) {
+pub(super) fn scan(b: u8, depth: &mut u32, quote: &mut u8) {
     match (*quote, b) {
         (2, _) => *quote = 1,
         (1, b'\\') => *quote = 2,
@@ -297,15 +325,8 @@ impl ItemTables {
                 }
             }
         };
-        if !cursors.is_empty() && !bytes.is_empty() {
-            let mut left = cursors.to_vec();
-            for b in bytes.into_iter().rev() {
-                left.retain_mut(|cursor| cursor.step(b, &self.values));
-                if left.is_empty() {
-                    break;
-                }
-            }
-            cursors = left.into();
+        for b in bytes.into_iter().rev() {
+            cursors = self.followed(&cursors, b);
         }
         if self.cursors > MAX_CURSORS {
             self.recent.clear();
@@ -318,9 +339,9 @@ impl ItemTables {
 
     /// Returns the cursors that accept a byte, after it.
     pub fn followed(&self, cursors: &[ValueCursor], b: u8) -> Arc<[ValueCursor]> {
+        let expecting = cursors.iter().filter(|cursor| cursor.expects(b, &self.values));
         let mut next = Vec::new();
-        for cursor in cursors.iter().filter(|c| c.expects(b, &self.values)) {
-            let mut cursor = cursor.clone();
+        for mut cursor in expecting.cloned() {
             if cursor.step(b, &self.values) {
                 next.push(cursor);
             }
@@ -365,12 +386,23 @@ impl ItemTables {
     }
 }
 
-/// Returns true if a text holds a comma between the items of an array, from a position with this
-/// number of open brackets inside the array and this string state.
-pub fn separates((mut depth, mut quote): (u32, u8), bytes: &[u8]) -> bool {
-    bytes.iter().any(|&b| {
-        let separates = depth == 1 && quote == 0 && b == b',';
-        scan(b, &mut depth, &mut quote);
-        separates
-    })
+/// Returns the bytes that some thread accepts and that make a difference to values; at most `most`
+/// of those with the same target.
+fn distinguishing_bytes(
+    automaton: &mut Automaton,
+    threads: &[Thread],
+    in_text: bool,
+    most: usize,
+) -> Vec<u8> {
+    // A required blank is a byte like others.
+    let spaces = in_text || automaton.min_separator_bytes > 0;
+    let mut bytes: Vec<u8> = Vec::new();
+    for thread in threads {
+        for (lo, hi, _) in automaton.ranges(thread.local.state) {
+            bytes.extend((lo..=hi).filter(|&b| spaces || !is_space(b)).take(most));
+        }
+    }
+    bytes.sort_unstable();
+    bytes.dedup();
+    bytes
 }

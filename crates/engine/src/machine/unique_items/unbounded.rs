@@ -15,7 +15,7 @@ use rustc_hash::FxHashSet;
 use crate::machine::automaton::Automaton;
 use crate::machine::closure::StackMachine;
 use crate::machine::lazy_dfa::DEAD_STATE;
-use crate::machine::nfa::{Nfa, NfaId, RegisterIx, RuleIx, State, TEXT};
+use crate::machine::nfa::{Nfa, NfaId, State, TEXT};
 use crate::machine::properties::seen_names::TextId;
 use crate::machine::register::Register;
 use crate::machine::thread::{LocalState, StackId, Thread};
@@ -35,35 +35,19 @@ fn is_free(register: &Register) -> bool {
 
 /// Marks the states from which text can continue without end, within the text.
 fn endless_text(nfa: &Nfa) -> Vec<bool> {
-    // States from which it cannot are found from their ends.
-    let mut endless: Vec<bool> = (0..nfa.len() as NfaId).map(|s| nfa.flags(s) & TEXT != 0).collect();
-    let mut into: Vec<Vec<NfaId>> = vec![Vec::new(); nfa.len()];
-    let mut ways = vec![0u32; nfa.len()];
-    for s in 0..nfa.len() as NfaId {
-        let mut edge = |to: NfaId| {
-            if endless[s as usize] && endless[to as usize] {
-                into[to as usize].push(s);
-                ways[s as usize] += 1;
-            }
-        };
-        match nfa.state(s) {
-            State::Byte { to, .. } => edge(to),
-            State::Sparse(edges) => edges.iter().for_each(|e| edge(e.2)),
-            State::Union(parts) => parts.iter().for_each(|&p| edge(p)),
-            _ => {}
+    let states = 0..nfa.len() as NfaId;
+    let reads = |s| matches!(nfa.state(s), State::Byte { .. } | State::Sparse(_) | State::Union(_));
+    let mut endless: Vec<bool> = states.clone().map(|s| nfa.flags(s) & TEXT != 0 && reads(s)).collect();
+    // Nearly all states are made after those that they lead to.
+    loop {
+        let before = endless.iter().filter(|&&endless| endless).count();
+        for s in states.clone() {
+            endless[s as usize] &= nfa.state(s).targets().any(|to| endless[to as usize]);
+        }
+        if endless.iter().filter(|&&endless| endless).count() == before {
+            return endless;
         }
     }
-    let mut ends: Vec<usize> = (0..nfa.len()).filter(|&s| endless[s] && ways[s] == 0).collect();
-    while let Some(s) = ends.pop() {
-        endless[s] = false;
-        for &from in &into[s] {
-            ways[from as usize] -= 1;
-            if ways[from as usize] == 0 {
-                ends.push(from as usize);
-            }
-        }
-    }
-    endless
 }
 
 /// Marks the states of the rules of arrays with unique items.
@@ -75,18 +59,8 @@ fn of_arrays(nfa: &Nfa, starts: &[NfaId], registers: &[Register]) -> Vec<bool> {
     };
     let mut todo: Vec<NfaId> = registers.iter().filter_map(array).collect();
     while let Some(s) = todo.pop() {
-        if std::mem::replace(&mut found[s as usize], true) {
-            continue;
-        }
-        match nfa.state(s) {
-            State::Byte { to, .. }
-            | State::Call { to, .. }
-            | State::CallFresh { to, .. }
-            | State::CallItem { to }
-            | State::Guard { to, .. } => todo.push(to),
-            State::Sparse(edges) => todo.extend(edges.iter().map(|e| e.2)),
-            State::Union(parts) => todo.extend(parts),
-            State::Dead | State::Accept => {}
+        if !std::mem::replace(&mut found[s as usize], true) {
+            todo.extend(nfa.state(s).targets());
         }
     }
     found
@@ -94,41 +68,32 @@ fn of_arrays(nfa: &Nfa, starts: &[NfaId], registers: &[Register]) -> Vec<bool> {
 
 /// Marks the states of an automaton from which unboundedly many values are reachable.
 fn unbounded_states(nfa: &Nfa, starts: &[NfaId], registers: &[Register]) -> Vec<bool> {
-    let mut rich = endless_text(nfa);
+    let mut unbounded = endless_text(nfa);
     let of_array = of_arrays(nfa, starts, registers);
-    loop {
-        let mut changed = false;
-        for s in 0..nfa.len() as NfaId {
-            if rich[s as usize] {
-                continue;
-            }
-            let of = |to: NfaId| rich[to as usize];
+    let mut changed = true;
+    while std::mem::take(&mut changed) {
+        for s in 0..nfa.len() {
+            let of = |to: NfaId| unbounded[to as usize];
             // After a comma of the array itself there is another item. That one may become new,
             // this one need not.
             let separates = |lo: u8, hi: u8| {
-                of_array[s as usize] && nfa.flags(s) & TEXT == 0 && (lo..=hi).contains(&b',')
+                of_array[s] && nfa.flags(s as NfaId) & TEXT == 0 && (lo..=hi).contains(&b',')
             };
-            let called = |rule: RuleIx, register: RegisterIx| {
-                is_free(&registers[register as usize]) && of(starts[rule.0 as usize])
-            };
-            let now = match nfa.state(s) {
+            let found = match nfa.state(s as NfaId) {
+                _ if unbounded[s] => continue,
                 State::Byte { lo, hi, to } => of(to) && !separates(lo, hi),
                 State::Sparse(edges) => edges.iter().any(|e| of(e.2) && !separates(e.0, e.1)),
                 State::Union(parts) => parts.iter().any(|&p| of(p)),
                 State::Call { rule, register, to } | State::CallFresh { rule, register, to } => {
-                    of(to) || called(rule, register)
+                    of(to) || is_free(&registers[register as usize]) && of(starts[rule.0 as usize])
                 }
                 State::Dead | State::Accept | State::CallItem { .. } | State::Guard { .. } => false,
             };
-            if now {
-                rich[s as usize] = true;
-                changed = true;
-            }
-        }
-        if !changed {
-            return rich;
+            unbounded[s] = found;
+            changed |= found;
         }
     }
+    unbounded
 }
 
 /// By automaton state: true if unboundedly many values can follow. Empty without arrays with unique

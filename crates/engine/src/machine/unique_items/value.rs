@@ -182,40 +182,6 @@ impl ValueCursor {
         ValueCursor { levels: SmallVec::new(), at: At::Value(value) }
     }
 
-    /// Marks the bytes that may come next, perhaps some more.
-    pub fn mark(&self, bytes: &mut [bool; 256], values: &Values) {
-        let mut all = |list: &[u8]| list.iter().for_each(|&b| bytes[b as usize] = true);
-        match &self.at {
-            At::Text(value, at) => {
-                if let Value::Text(text) = &values.list[*value as usize] {
-                    all(&text[*at as usize..][..1]);
-                }
-                return;
-            }
-            At::Key(text) => {
-                let level = self.levels.last().map(|level| &values.list[level.value as usize]);
-                if let Some(Value::Object(members)) = level {
-                    let longer = members.iter().filter(|m| m.0.starts_with(text));
-                    longer.for_each(|m| all(m.0.get(text.len()..text.len() + 1).unwrap_or_default()));
-                }
-                return;
-            }
-            At::Value(value) => match &values.list[*value as usize] {
-                Value::Text(text) => all(&text[..text.len().min(1)]),
-                Value::Number(number) if number.is_negative() => all(b"-"),
-                Value::Number(_) => all(b"-0123456789"),
-                Value::Array(_) => all(b"["),
-                Value::Object(_) => all(b"{"),
-            },
-            At::First => all(b"[]{}\"-0123456789tfn"),
-            At::Name => all(b"\""),
-            At::Colon => all(b":"),
-            At::Number(..) => all(b"0123456789.eE+-,]}"),
-            At::Done => all(b",]}"),
-        }
-        all(b" \t\n\r");
-    }
-
     /// Returns false only if [`step`](Self::step) would reject the byte, but is cheaper.
     #[inline]
     pub fn expects(&self, b: u8, values: &Values) -> bool {
@@ -224,22 +190,19 @@ impl ValueCursor {
                 Value::Text(text) => text[*at as usize] == b,
                 _ => false,
             },
-            At::Value(_) if is_space(b) => true,
+            At::Key(_) => true,
+            _ if is_space(b) => true,
             At::Value(value) => match &values.list[*value as usize] {
                 Value::Text(text) => text.first() == Some(&b),
                 Value::Number(number) => number.may_begin(&[b]),
                 Value::Array(_) => b == b'[',
                 Value::Object(_) => b == b'{',
             },
-            At::Colon => b == b':' || is_space(b),
-            At::Name => b == b'"' || is_space(b),
-            At::Done => matches!(b, b',' | b']' | b'}') || is_space(b),
-            At::Number(value, text) if matches!(b, b'0'..=b'9' | b'.' | b'e' | b'E' | b'+' | b'-') => {
-                let mut text = text.clone();
-                text.push(b);
-                matches!(&values.list[*value as usize], Value::Number(number) if number.may_begin(&text))
-            }
-            At::First | At::Key(_) | At::Number(..) => true,
+            At::First => b"[]{}\"-0123456789tfn".contains(&b),
+            At::Name => b == b'"',
+            At::Colon => b == b':',
+            At::Number(..) => b"0123456789.eE+-,]}".contains(&b),
+            At::Done => b",]}".contains(&b),
         }
     }
 

@@ -14,6 +14,7 @@
 //! Creating all configurations at once was rejected: sets of states and of used labels are
 //! exponentially many, and a generation reaches few of them.
 
+mod after_text;
 mod fsm;
 mod labels;
 
@@ -25,6 +26,7 @@ use crate::machine::{ConfigId, DEAD_CONFIG};
 use crate::mask::Mask;
 use crate::vocab::{TokenId, Vocabulary};
 use crate::warning::Warning;
+pub(super) use after_text::{TextBefore, TokensAfterText};
 use fsm::FsmStates;
 use labels::LabelStates;
 

@@ -16,7 +16,7 @@
 
 use std::sync::Arc;
 
-use super::token_machine::TokenTables;
+use super::TokenTables;
 use crate::machine::{ConfigId, DEAD_CONFIG, Machine};
 use crate::mask::{Mask, MaskCache};
 use crate::vocab::{TokenId, Vocabulary};
@@ -24,75 +24,84 @@ use crate::vocab::{TokenId, Vocabulary};
 /// The bit of configurations in the text.
 const TEXT: ConfigId = 1 << 31;
 
-/// A text and the machine over tokens that follows it.
-pub(super) struct PrefixedTokens {
-    pub machine: Machine,
-    pub masks: MaskCache,
-    /// The marker that ends the text.
-    pub marker: Arc<str>,
+/// A machine over tokens, and the text in front of it, if there is one.
+pub(crate) struct TokensAfterText {
+    pub text: Option<TextBefore>,
     pub tables: TokenTables,
 }
 
-impl PrefixedTokens {
+/// A text that ends with a marker.
+pub(crate) struct TextBefore {
+    pub machine: Machine,
+    pub masks: MaskCache,
+    pub marker: Arc<str>,
+}
+
+impl TokensAfterText {
     /// Returns true if a configuration belongs to the text.
-    pub fn is_text(config: ConfigId) -> bool {
+    fn is_text(config: ConfigId) -> bool {
         config & TEXT != 0
     }
 
+    /// Returns the machine over tokens, if a configuration belongs to it.
+    pub fn tokens(&mut self, config: ConfigId) -> Option<&mut TokenTables> {
+        (!Self::is_text(config)).then_some(&mut self.tables)
+    }
+
     pub fn initial(&self) -> ConfigId {
-        self.machine.initial() | TEXT
+        self.text.as_ref().map_or(self.tables.initial(), |text| text.machine.initial() | TEXT)
     }
 
     /// Returns the configuration after a token with these bytes.
     pub fn step(&mut self, config: ConfigId, token: TokenId, bytes: &[u8]) -> ConfigId {
-        if !PrefixedTokens::is_text(config) {
+        let Some(text) = self.text.as_mut().filter(|_| Self::is_text(config)) else {
             return self.tables.step(config, token);
-        }
+        };
         // A token without bytes is not text.
         if bytes.is_empty() {
             return DEAD_CONFIG;
         }
-        match self.machine.step_bytes(config & !TEXT, bytes) {
+        match text.machine.step_bytes(config & !TEXT, bytes) {
             DEAD_CONFIG => DEAD_CONFIG,
-            end if self.machine.is_accepting(end) => self.tables.initial(),
+            end if text.machine.is_accepting(end) => self.tables.initial(),
             within => within | TEXT,
         }
     }
 
     /// Returns the legal tokens.
     pub fn mask(&mut self, config: ConfigId) -> Arc<Mask> {
-        match PrefixedTokens::is_text(config) {
-            true => self.masks.mask(&mut self.machine, config & !TEXT),
-            false => self.tables.mask(config),
+        match &mut self.text {
+            Some(text) if Self::is_text(config) => text.masks.mask(&mut text.machine, config & !TEXT),
+            _ => self.tables.mask(config),
         }
     }
 
     /// Returns true if the output may end: never in the text.
     pub fn is_accepting(&self, config: ConfigId) -> bool {
-        !PrefixedTokens::is_text(config) && self.tables.is_accepting(config)
+        !Self::is_text(config) && self.tables.is_accepting(config)
     }
 
     /// Returns true if the output must end.
     pub fn is_final(&mut self, config: ConfigId) -> bool {
-        !PrefixedTokens::is_text(config) && self.tables.is_final(config)
+        !Self::is_text(config) && self.tables.is_final(config)
     }
 
     /// Returns tokens that complete the output: in the text the missing part of the marker, then
     /// the completion of the rest.
     pub fn completion(&mut self, config: ConfigId, vocab: &Vocabulary) -> Option<Vec<TokenId>> {
-        if !PrefixedTokens::is_text(config) {
+        let Some(text) = self.text.as_ref().filter(|_| Self::is_text(config)) else {
             return self.tables.completion(config);
-        }
-        let marker = self.marker.clone();
+        };
+        let marker = text.marker.clone();
         let cuts = (0..marker.len()).rev().filter(|&at| marker.is_char_boundary(at));
         let mut tokens = cuts.filter_map(|at| vocab.encode(&marker[at..]).ok()).find(|tokens| {
             let mut at = config;
             tokens.iter().all(|&token| {
                 // No part of the marker may follow the token that completes it.
-                let within = PrefixedTokens::is_text(at);
+                let within = Self::is_text(at);
                 at = if within { self.step(at, token, vocab.token_bytes(token)) } else { DEAD_CONFIG };
                 at != DEAD_CONFIG
-            }) && !PrefixedTokens::is_text(at)
+            }) && !Self::is_text(at)
         })?;
         tokens.extend(self.tables.completion(self.tables.initial())?);
         Some(tokens)
@@ -100,27 +109,32 @@ impl PrefixedTokens {
 
     /// Returns the bytes of states and of masks.
     pub fn bytes(&self) -> [usize; 2] {
-        let states = self.machine.bytes() + self.tables.state_bytes();
-        [states, self.masks.bytes() + self.tables.mask_bytes()]
+        let text = self.text.as_ref().map_or([0, 0], |text| [text.machine.bytes(), text.masks.bytes()]);
+        [text[0] + self.tables.state_bytes(), text[1] + self.tables.mask_bytes()]
+    }
+
+    /// Returns the bytes that copies share.
+    pub fn fixed_bytes(&self) -> usize {
+        self.text.as_ref().map_or(0, |text| text.machine.fixed_bytes()) + self.tables.fixed_bytes()
     }
 
     /// Returns the tables in their state before the first generation.
-    pub fn renewed(&self) -> PrefixedTokens {
-        PrefixedTokens {
-            machine: self.machine.emptied(),
-            masks: self.masks.renewed(),
-            marker: self.marker.clone(),
-            tables: self.tables.renewed(),
-        }
+    pub fn renewed(&self) -> Self {
+        let renewed = |text: &TextBefore| TextBefore {
+            machine: text.machine.emptied(),
+            masks: text.masks.renewed(),
+            marker: text.marker.clone(),
+        };
+        TokensAfterText { text: self.text.as_ref().map(renewed), tables: self.tables.renewed() }
     }
 
     /// Returns a copy with the same numbers.
-    pub fn copy(&self) -> PrefixedTokens {
-        PrefixedTokens {
-            machine: self.machine.clone(),
-            masks: self.masks.copy(),
-            marker: self.marker.clone(),
-            tables: self.tables.copy(),
-        }
+    pub fn copy(&self) -> Self {
+        let copy = |text: &TextBefore| TextBefore {
+            machine: text.machine.clone(),
+            masks: text.masks.copy(),
+            marker: text.marker.clone(),
+        };
+        TokensAfterText { text: self.text.as_ref().map(copy), tables: self.tables.copy() }
     }
 }
