@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 use half::f16;
 
-use self::peft::{PeftConfig, unsupported};
+use self::peft::{MAX_RANK, PeftConfig, unsupported};
 use super::file_data::FileData;
 use super::gguf::open_gguf;
 use super::open::read_json;
@@ -33,8 +33,6 @@ use crate::model::running::kernels::Expansion;
 use crate::model::running::{Expanded, LayerAdapters, LowRank, Model};
 use crate::vocab::TokenId;
 
-/// Largest rank accepted.
-const MAX_RANK: usize = 1 << 12;
 /// Most words of a list of trained tokens: those of the largest vocabulary accepted.
 const MAX_WORDS: u64 = 1 << 19;
 /// Names of the files of PEFT.

@@ -8,10 +8,11 @@ use regex_automata::nfa::thompson::{self, pikevm::PikeVM};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::MAX_RANK;
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::config::bad;
 
+/// Largest rank accepted.
+pub(super) const MAX_RANK: usize = 1 << 12;
 /// Maximum bytes of a compiled pattern.
 const MAX_PATTERN: usize = 1 << 20;
 /// Entries that do not change what an adapter computes, besides those of [`PeftConfig`].

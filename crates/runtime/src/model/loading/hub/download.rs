@@ -8,7 +8,7 @@
 
 use std::fs::File;
 use std::io::Read;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use hf_hub::api::Progress;
@@ -18,7 +18,6 @@ use indicatif::{ProgressBar, ProgressStyle};
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
-use super::FetchOptions;
 use super::cache::{HubCache, RepoCache, home_folder, is_commit};
 use super::name::is_plain_path;
 use crate::error::{Error, ErrorKind, Result};
@@ -28,6 +27,22 @@ use crate::model::config::bad;
 const RETRIES: usize = 3;
 /// Bytes of a file that are read at once for its digest.
 const PIECE: usize = 1 << 20;
+
+/// Options for fetching a model.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct FetchOptions {
+    /// The branch, tag or commit of a model whose name has none.
+    pub revision: Option<String>,
+    /// Use only the cache. Also set by the environment variable `HF_HUB_OFFLINE`.
+    pub offline: bool,
+    /// The hub's address. Without it, the environment variable `HF_ENDPOINT` or the public hub.
+    pub endpoint: Option<String>,
+    /// The cache's folder. Without it, the folder of the hub's other tools (`HF_HUB_CACHE`,
+    /// `HF_HOME`).
+    pub cache_dir: Option<PathBuf>,
+    /// Show no progress on standard error.
+    pub quiet: bool,
+}
 
 /// A connection to one repository at one revision.
 pub(super) struct Remote {

@@ -25,22 +25,7 @@ use self::cache::{HubCache, MAIN};
 use self::choose::choose;
 use self::download::Remote;
 use crate::error::{Error, ErrorKind, Result};
-
-/// Options for fetching a model.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct FetchOptions {
-    /// The branch, tag or commit of a model whose name has none.
-    pub revision: Option<String>,
-    /// Use only the cache. Also set by the environment variable `HF_HUB_OFFLINE`.
-    pub offline: bool,
-    /// The hub's address. Without it, the environment variable `HF_ENDPOINT` or the public hub.
-    pub endpoint: Option<String>,
-    /// The cache's folder. Without it, the folder of the hub's other tools (`HF_HUB_CACHE`,
-    /// `HF_HOME`).
-    pub cache_dir: Option<PathBuf>,
-    /// Show no progress on standard error.
-    pub quiet: bool,
-}
+pub use download::FetchOptions;
 
 /// Makes sure that a model is in the cache, and returns its path: that of the GGUF file (of a split
 /// model, the first), or the folder of the safetensors files.

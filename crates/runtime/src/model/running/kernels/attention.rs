@@ -22,8 +22,9 @@ use std::ops::Range;
 use half::f16;
 use smallvec::SmallVec;
 
+use super::rows::{Target, parallel_for};
+use super::simd16;
 use super::simd16::{LANES16, Simd16, Simd16Work};
-use super::{Target, parallel_for, simd16};
 use crate::threads;
 
 thread_local! {

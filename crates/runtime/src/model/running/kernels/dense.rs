@@ -14,10 +14,10 @@ use std::ops::Range;
 
 use half::{bf16, f16};
 
-use super::Target;
-use super::f32_matmul::{COLUMNS_PER_ITEM, Rows, Weight, matmul_f32_columns, product_range};
-use super::matrix::Matrix;
+use super::f32_matmul::{COLUMNS_PER_ITEM, Weight, matmul_f32_columns, product_range};
+use super::matrix_product::Matrix;
 use super::quantize::Activations;
+use super::rows::{Rows, Target};
 
 /// A matrix of numbers of type T.
 pub(crate) struct Dense<T> {

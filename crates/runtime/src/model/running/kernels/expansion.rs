@@ -15,10 +15,10 @@
 //!   ranks to 32, and need a further pass to add up.
 //! - Numbers by output were rejected: a sum of 16 or 24 terms fills no vector.
 
-use super::matrix::item_size;
+use super::matrix_product::item_size;
 use super::quantize::BLOCK;
+use super::rows::{Out, Rows, Target, parallel_for};
 use super::simd16::{LANES16, Simd16, Simd16Work, run};
-use super::{Out, Rows, Target, parallel_for};
 
 /// Number of outputs of one work item.
 const OUTPUTS_PER_ITEM: usize = 8 * BLOCK;

@@ -10,8 +10,9 @@
 
 use half::{bf16, f16};
 
-use super::Target;
-use super::simd8::{LANES8, Simd8, Work, run};
+use super::rows::{Rows, Target};
+use super::simd8::{LANES8, Simd8};
+use super::simd16::{Simd16, Simd16Work, run};
 
 /// Number of columns of one work item, so that their weights stay in the caches of the core for all
 /// rows.
@@ -77,45 +78,6 @@ impl Weight for bf16 {
     unsafe fn load<V: Simd8>(from: *const Self) -> V {
         // SAFETY: by the caller's promise.
         unsafe { V::load_bf16(from) }
-    }
-}
-
-/// A matrix by rows, possibly with gaps between them.
-#[derive(Clone, Copy)]
-pub(crate) struct Rows<'a, T = f32> {
-    pub data: &'a [T],
-    pub rows: usize,
-    pub width: usize,
-    pub stride: usize,
-}
-
-impl<'a, T> Rows<'a, T> {
-    pub fn new(data: &'a [T], rows: usize, width: usize) -> Self {
-        Rows::strided(data, rows, width, width)
-    }
-
-    pub fn strided(data: &'a [T], rows: usize, width: usize, stride: usize) -> Self {
-        assert!(rows == 0 || (rows - 1) * stride + width <= data.len(), "matrix larger than its data");
-        Rows { data, rows, width, stride }
-    }
-
-    #[inline(always)]
-    pub fn row(&self, i: usize) -> &'a [T] {
-        &self.data[i * self.stride..i * self.stride + self.width]
-    }
-}
-
-/// The destination of the results: rows at a distance of `stride`.
-pub(crate) struct Out<'a> {
-    pub data: &'a mut [f32],
-    pub stride: usize,
-}
-
-impl Out<'_> {
-    /// Returns the destination of a number of rows and columns, for several threads.
-    pub(super) fn target(self, rows: usize, columns: usize) -> Target {
-        assert!(rows == 0 || (rows - 1) * self.stride + columns <= self.data.len(), "a result without room");
-        Target { start: self.data.as_mut_ptr(), len: self.data.len(), stride: self.stride }
     }
 }
 
@@ -214,24 +176,24 @@ impl<T: Weight> Columns<'_, T> {
     }
 }
 
-impl<T: Weight> Work for Columns<'_, T> {
+impl<T: Weight> Simd16Work for Columns<'_, T> {
     /// Cuts the rows into tiles that keep eight to twelve sums in registers: enough to hide the
     /// latency of a multiply-add. A tile of few rows costs as much as one of more, so tiles have
     /// similar sizes: seven rows are four and three, not six and one.
     #[inline(always)]
-    unsafe fn with<V: Simd8>(self) {
+    unsafe fn with<V: Simd16>(self) {
         let mut r = 0;
         // SAFETY: by the caller's promise.
         unsafe {
             while r < self.x.rows {
                 let left = self.x.rows - r;
                 r += match left {
-                    1 => self.rows::<V, 1, 8>(r),
-                    2 => self.rows::<V, 2, 4>(r),
-                    3 => self.rows::<V, 3, 3>(r),
-                    4 | 7 | 8 => self.rows::<V, 4, 3>(r),
-                    5 | 9 => self.rows::<V, 5, 2>(r),
-                    _ => self.rows::<V, 6, 2>(r),
+                    1 => self.rows::<V::Eight, 1, 8>(r),
+                    2 => self.rows::<V::Eight, 2, 4>(r),
+                    3 => self.rows::<V::Eight, 3, 3>(r),
+                    4 | 7 | 8 => self.rows::<V::Eight, 4, 3>(r),
+                    5 | 9 => self.rows::<V::Eight, 5, 2>(r),
+                    _ => self.rows::<V::Eight, 6, 2>(r),
                 };
             }
         }
@@ -251,9 +213,9 @@ struct Chosen<'a, T> {
     out: &'a mut [f32],
 }
 
-impl<T: Weight> Work for Chosen<'_, T> {
+impl<T: Weight> Simd16Work for Chosen<'_, T> {
     #[inline(always)]
-    unsafe fn with<V: Simd8>(self) {
+    unsafe fn with<V: Simd16>(self) {
         const C: usize = 8;
         let row = |c: u32| self.w.row(c as usize);
         let mut parts = self.columns.chunks_exact(C);
@@ -261,11 +223,11 @@ impl<T: Weight> Work for Chosen<'_, T> {
         // SAFETY: by the caller's promise.
         unsafe {
             for (c, out) in parts.by_ref().zip(out.by_ref()) {
-                let y = tile::<V, T, 1, C>([self.x], std::array::from_fn(|i| row(c[i])));
+                let y = tile::<V::Eight, T, 1, C>([self.x], std::array::from_fn(|i| row(c[i])));
                 out.copy_from_slice(&y[0]);
             }
             for (c, out) in parts.remainder().iter().zip(out.into_remainder()) {
-                *out = tile::<V, T, 1, 1>([self.x], [row(*c)])[0][0];
+                *out = tile::<V::Eight, T, 1, 1>([self.x], [row(*c)])[0][0];
             }
         }
     }
@@ -281,6 +243,7 @@ pub(crate) fn matmul_f32_columns<T: Weight>(x: &[f32], w: &Rows<'_, T>, columns:
 
 #[cfg(test)]
 mod tests {
+    use super::super::Out;
     use super::super::tests::noise;
     use super::*;
 

@@ -26,10 +26,11 @@
 use std::ops::Range;
 
 use super::formats::{BlockFormat, GROUP};
+use super::matrix_product::Matrix;
 use super::packed::Packed;
-use super::quantize::{BLOCK, Int8Rows, MOST_ROWS_OF_PAIR, MOST_ROWS_UNPACKED, TileShape};
+use super::quantize::{Activations, BLOCK, Int8Rows, MOST_ROWS_OF_PAIR, MOST_ROWS_UNPACKED, TileShape};
+use super::rows::{Rows, Target};
 use super::simd16::{LANES16, Simd16, Simd16Work, run};
-use super::{Rows, Target};
 
 /// A block of activations of some rows; see [`Int8Rows`].
 #[derive(Clone, Copy)]
@@ -45,7 +46,7 @@ struct TileInput {
 const PREFETCH_BYTES: usize = 8192;
 
 /// Number of outputs of one work item.
-pub(super) const OUTPUTS_PER_ITEM: usize = 64;
+const OUTPUTS_PER_ITEM: usize = 64;
 
 /// The tiles of groups of outputs that follow each other, as a product reads them.
 #[derive(Clone, Copy)]
@@ -322,16 +323,6 @@ unsafe fn row_tile<V: Simd16, F: BlockFormat, const G: usize>(
     unsafe { tiles_of!(1 2 3 4 5 6 7 8 9 10 11 12) }
 }
 
-/// Computes the outputs `from..to` of `out[r][c] = x.row(r) . w.row(c)`, with the activations in 8 bits.
-pub(super) fn matmul_int8<F: BlockFormat>(x: &Int8Rows, w: &Packed<F>, outputs: Range<usize>, out: &Target) {
-    assert_eq!(x.width, w.width(), "widths of a product");
-    let outputs = Outputs { from: outputs.start, to: outputs.end, out };
-    match x.rows {
-        1 => run(OneRow { x, w, outputs }),
-        _ => run(SeveralRows { x, w, outputs }),
-    }
-}
-
 /// Some columns of one row's product.
 struct ChosenInt8<'a, F> {
     x: &'a Int8Rows,
@@ -347,7 +338,7 @@ impl<F: BlockFormat> Simd16Work for ChosenInt8<'_, F> {
         let (mut group, mut values) = (usize::MAX, [0f32; LANES16]);
         for (column, out) in self.columns.iter().zip(self.out) {
             let column = *column as usize;
-            assert!(column < self.w.rows());
+            assert!(column < self.w.rows);
             if column / GROUP != group {
                 group = column / GROUP;
                 // SAFETY: by the caller's promise; and a whole array.
@@ -360,18 +351,55 @@ impl<F: BlockFormat> Simd16Work for ChosenInt8<'_, F> {
     }
 }
 
-/// Computes the elements of a product in row `x` and some columns. They have the same bits as in
-/// the whole product, at the cost of their groups. Runs on this thread, since they are few.
-pub(super) fn matmul_int8_columns<F: BlockFormat>(
-    x: &[f32],
-    w: &Packed<F>,
-    columns: &[u32],
-    out: &mut [f32],
-) {
-    assert_eq!((columns.len(), x.len()), (out.len(), w.width()));
-    let rounded = Int8Rows::new(&Rows::new(x, 1, w.width()), TileShape::default(), F::SCALED);
-    run(ChosenInt8 { x: &rounded, w, columns, out });
-    rounded.recycle();
+impl<F: BlockFormat> Matrix for Packed<F> {
+    fn outputs(&self) -> usize {
+        self.rows
+    }
+
+    fn inputs(&self) -> usize {
+        self.width
+    }
+
+    fn outputs_per_item(&self) -> usize {
+        OUTPUTS_PER_ITEM
+    }
+
+    fn prepare(&self, x: &mut Activations) {
+        x.round(TileShape::new(self.rows * self.width, F::IS_BYTES), F::SCALED, F::IS_BYTES);
+    }
+
+    fn is_prepared(&self, x: &Activations) -> bool {
+        x.rounded(F::SCALED, F::IS_BYTES).is_some()
+    }
+
+    fn multiply_range(&self, x: &Activations, outputs: Range<usize>, out: &Target) {
+        let Some(x) = x.rounded(F::SCALED, F::IS_BYTES) else { unreachable!("rows are prepared") };
+        assert_eq!(x.width, self.width, "widths of a product");
+        let outputs = Outputs { from: outputs.start, to: outputs.end, out };
+        match x.rows {
+            1 => run(OneRow { x, w: self, outputs }),
+            _ => run(SeveralRows { x, w: self, outputs }),
+        }
+    }
+
+    fn multiply_columns(&self, x: &[f32], outputs: &[u32], out: &mut [f32]) {
+        assert_eq!((outputs.len(), x.len()), (out.len(), self.width));
+        let rounded = Int8Rows::new(&Rows::new(x, 1, self.width), TileShape::default(), F::SCALED);
+        run(ChosenInt8 { x: &rounded, w: self, columns: outputs, out });
+        rounded.recycle();
+    }
+
+    fn row(&self, output: usize, out: &mut [f32]) {
+        assert!(output < self.rows && out.len() == self.width);
+        let tiles = self.group(output / GROUP).chunks_exact(F::TILE);
+        for (tile, out) in tiles.zip(out.chunks_exact_mut(F::BLOCK_WEIGHTS)) {
+            Self::widen(tile, output % GROUP, out);
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        Packed::bytes(self)
+    }
 }
 
 #[cfg(test)]

@@ -5,15 +5,12 @@
 //! Packing passes over the blocks once and runs on all threads.
 
 use std::marker::PhantomData;
-use std::ops::{Deref, Range};
+use std::ops::Deref;
 
 use memmap2::MmapMut;
 
-use super::Target;
 use super::formats::{BlockFormat, GROUP};
-use super::int8_matmul::{OUTPUTS_PER_ITEM, matmul_int8, matmul_int8_columns};
-use super::matrix::Matrix;
-use super::quantize::{Activations, BLOCK, TileShape};
+use super::quantize::BLOCK;
 use super::simd16::{LANES16, Portable, Simd16};
 use crate::threads;
 
@@ -63,8 +60,8 @@ impl Deref for TileBuffer {
 pub(crate) struct Packed<F> {
     /// For each group its tiles, in the order of the inputs.
     tiles: TileBuffer,
-    rows: usize,
-    width: usize,
+    pub rows: usize,
+    pub width: usize,
     format: PhantomData<F>,
 }
 
@@ -92,14 +89,9 @@ impl<F: BlockFormat> Packed<F> {
         Packed { tiles, rows: rows.len(), width, format: PhantomData }
     }
 
-    /// Returns the number of outputs.
-    pub fn rows(&self) -> usize {
-        self.rows
-    }
-
-    /// Returns the number of inputs.
-    pub fn width(&self) -> usize {
-        self.width
+    /// Returns the bytes of all tiles.
+    pub fn bytes(&self) -> usize {
+        self.tiles.len()
     }
 
     /// Returns the tiles of a group.
@@ -109,7 +101,7 @@ impl<F: BlockFormat> Packed<F> {
     }
 
     /// Writes the weights of output `lane` of a tile.
-    fn widen(tile: &[u8], lane: usize, out: &mut [f32]) {
+    pub fn widen(tile: &[u8], lane: usize, out: &mut [f32]) {
         type V = Portable<false>;
         assert!(tile.len() == F::TILE && lane < GROUP && out.len() == F::BLOCK_WEIGHTS);
         for (at, out) in out.chunks_exact_mut(F::SCALED).enumerate() {
@@ -129,48 +121,5 @@ impl<F: BlockFormat> Packed<F> {
                 }
             }
         }
-    }
-}
-
-impl<F: BlockFormat> Matrix for Packed<F> {
-    fn outputs(&self) -> usize {
-        self.rows
-    }
-
-    fn inputs(&self) -> usize {
-        self.width
-    }
-
-    fn outputs_per_item(&self) -> usize {
-        OUTPUTS_PER_ITEM
-    }
-
-    fn prepare(&self, x: &mut Activations) {
-        x.round(TileShape::new(self.rows * self.width, F::IS_BYTES), F::SCALED, F::IS_BYTES);
-    }
-
-    fn is_prepared(&self, x: &Activations) -> bool {
-        x.rounded(F::SCALED, F::IS_BYTES).is_some()
-    }
-
-    fn multiply_range(&self, x: &Activations, outputs: Range<usize>, out: &Target) {
-        let Some(rounded) = x.rounded(F::SCALED, F::IS_BYTES) else { unreachable!("rows are prepared") };
-        matmul_int8(rounded, self, outputs, out);
-    }
-
-    fn multiply_columns(&self, x: &[f32], outputs: &[u32], out: &mut [f32]) {
-        matmul_int8_columns(x, self, outputs, out);
-    }
-
-    fn row(&self, output: usize, out: &mut [f32]) {
-        assert!(output < self.rows && out.len() == self.width);
-        let tiles = self.group(output / GROUP).chunks_exact(F::TILE);
-        for (tile, out) in tiles.zip(out.chunks_exact_mut(F::BLOCK_WEIGHTS)) {
-            Self::widen(tile, output % GROUP, out);
-        }
-    }
-
-    fn bytes(&self) -> usize {
-        self.tiles.len()
     }
 }

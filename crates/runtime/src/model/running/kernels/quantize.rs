@@ -15,7 +15,7 @@
 
 use std::cell::Cell;
 
-use super::f32_matmul::Rows;
+use super::rows::Rows;
 use super::simd16::{Simd16, Simd16Work, run};
 
 /// Number of activations, and of weights, that share a scale.

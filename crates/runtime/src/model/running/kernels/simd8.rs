@@ -112,7 +112,7 @@ impl<const FMA: bool> Simd8 for Portable<FMA> {
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {
-    use super::{LANES8, Simd8, bf16, f16};
+    use crate::model::running::kernels::simd8::{LANES8, Simd8, bf16, f16};
     use std::arch::x86_64::*;
 
     /// Needs AVX2, FMA and F16C.
@@ -205,46 +205,6 @@ mod x86 {
 #[cfg(target_arch = "x86_64")]
 pub(super) use x86::Avx2;
 
-/// Returns true if this processor has the instructions for `Avx2`, and those that convert halves;
-/// the answer is cached.
-#[cfg(target_arch = "x86_64")]
-pub(super) fn has_avx2() -> bool {
-    is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") && is_x86_feature_detected!("f16c")
-}
-
-/// Work that can be done with any kind of vector.
-pub(super) trait Work<T = ()> {
-    /// # Safety
-    /// The processor must have the instructions of `V`. Mark the body `#[inline(always)]`.
-    unsafe fn with<V: Simd8>(self) -> T;
-}
-
-/// Does `work` with the best vectors of this processor.
-#[inline]
-pub(super) fn run<T>(work: impl Work<T>) -> T {
-    #[cfg(target_arch = "x86_64")]
-    {
-        #[target_feature(enable = "avx2,fma,f16c")]
-        fn with_avx2<T>(work: impl Work<T>) -> T {
-            // SAFETY: this function has these instructions.
-            unsafe { work.with::<Avx2>() }
-        }
-        if has_avx2() {
-            // SAFETY: checked above.
-            unsafe { with_avx2(work) }
-        } else {
-            // SAFETY: no special instructions are needed.
-            unsafe { work.with::<Portable<false>>() }
-        }
-    }
-    // On ARM a fused multiply-add is a basic instruction; elsewhere it may be a slow library call.
-    #[cfg(not(target_arch = "x86_64"))]
-    // SAFETY: no special instructions are needed.
-    unsafe {
-        work.with::<Portable<{ cfg!(target_arch = "aarch64") }>>()
-    }
-}
-
 #[cfg(test)]
 #[cfg(target_arch = "x86_64")]
 mod tests {
@@ -252,7 +212,7 @@ mod tests {
 
     #[test]
     fn both_kinds_of_vector_give_the_same_bits() {
-        if !has_avx2() {
+        if !super::super::simd16::has_avx2() {
             return;
         }
         let x: Vec<f32> = (0..24).map(|i| (i as f32 * 0.731).sin()).collect();

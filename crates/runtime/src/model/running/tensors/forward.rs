@@ -24,8 +24,7 @@ use candle_nn::rotary_emb::rope;
 
 use super::attention_mask::attention_mask;
 use super::cache::{KvShape, TensorCache};
-use super::failed;
-use super::linear::{Linear, Weight};
+use super::linear::{Linear, Weight, failed};
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::config::{Activation, ModelConfig, RotaryTable};
 use crate::model::running::batch::{Segment, Span, chunks};

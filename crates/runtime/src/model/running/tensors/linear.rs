@@ -16,6 +16,13 @@ use std::sync::Arc;
 use candle_core::quantized::QTensor;
 use candle_core::{DType, Result, Tensor};
 
+use crate::error::{Error, ErrorKind};
+
+/// Returns the error for a failed operation of candle.
+pub fn failed(e: candle_core::Error) -> Error {
+    Error::new(ErrorKind::Model, format!("candle: {e}"))
+}
+
 /// A matrix of `outputs` rows and `inputs` columns.
 #[derive(Clone)]
 pub enum Weight {

@@ -10,11 +10,4 @@ mod linear;
 
 pub(super) use cache::TensorCache;
 pub use forward::TensorTransformer;
-pub use linear::{Linear, Weight};
-
-use crate::error::{Error, ErrorKind};
-
-/// Returns the error for a failed operation of candle.
-pub fn failed(e: candle_core::Error) -> Error {
-    Error::new(ErrorKind::Model, format!("candle: {e}"))
-}
+pub use linear::{Linear, Weight, failed};

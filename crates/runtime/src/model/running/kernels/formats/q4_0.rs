@@ -1,37 +1,17 @@
 //! `Q4_0`: 4 bits with a half-precision scale for each 32 inputs.
 
-use super::{BLOCK, BlockFormat, HALVES, NIBBLES, nibbles, nibbles_of, put_half, put_nibbles};
-use crate::model::running::kernels::simd16::Simd16;
+use super::block_format::{BlockFormat, Fours, Planes, nibbles_of};
 
-/// A part: the values, the scales.
 #[derive(Clone, Copy)]
 pub(crate) struct Q4_0;
 
-/// Bytes of the values of a part.
-const VALUES: usize = NIBBLES;
-
 impl BlockFormat for Q4_0 {
-    const BLOCK_WEIGHTS: usize = BLOCK;
     const BLOCK_BYTES: usize = 18;
-    const PART: usize = VALUES + HALVES;
-    const TILE: usize = Self::PART;
+    const PLANES: Planes = Planes::Nibbles;
     const OFFSET: i32 = 8;
 
     #[inline(always)]
-    fn pack(block: &[u8], lane: usize, tile: &mut [u8]) {
-        put_nibbles(tile, lane, &nibbles_of(&block[2..]));
-        put_half(&mut tile[VALUES..], lane, block);
-    }
-
-    #[inline(always)]
-    unsafe fn four<V: Simd16>(part: *const u8, k: usize) -> V::Bytes {
-        // SAFETY: by the caller's promise.
-        unsafe { nibbles::<V>(part, k) }
-    }
-
-    #[inline(always)]
-    unsafe fn scale<V: Simd16>(tile: *const u8, _: usize, _: usize) -> V {
-        // SAFETY: by the caller's promise.
-        unsafe { V::load_f16(tile.add(VALUES).cast()) }
+    fn values(block: &[u8], _: usize) -> Fours {
+        nibbles_of(&block[2..])
     }
 }

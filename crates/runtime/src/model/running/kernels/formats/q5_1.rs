@@ -1,53 +1,18 @@
 //! `Q5_1`: 5 bits with a half-precision scale and minimum for each 32 inputs.
 
-use super::{
-    BITS, BLOCK, BlockFormat, HALVES, NIBBLES, bits, nibbles, nibbles_of, put_bits, put_half, put_nibbles,
-    spread, word,
-};
-use crate::model::running::kernels::simd16::Simd16;
+use super::block_format::{BlockFormat, Fours, Planes, bits_of, nibbles_of, with_upper, word};
 
-/// A part: the lower four bits, the fifth bits, the scales, and the minimums.
 #[derive(Clone, Copy)]
 pub(crate) struct Q5_1;
 
-/// Bytes of the values of a part.
-const VALUES: usize = NIBBLES + BITS;
-
 impl BlockFormat for Q5_1 {
-    const BLOCK_WEIGHTS: usize = BLOCK;
     const BLOCK_BYTES: usize = 24;
-    const PART: usize = VALUES + 2 * HALVES;
-    const TILE: usize = Self::PART;
+    const PLANES: Planes = Planes::NibblesAndBits;
     const OFFSET: i32 = 0;
     const MINIMUMS: bool = true;
 
     #[inline(always)]
-    fn pack(block: &[u8], lane: usize, tile: &mut [u8]) {
-        let upper = word(block, 4);
-        let mut fours = nibbles_of(&block[8..]);
-        fours.iter_mut().enumerate().for_each(|(k, four)| *four |= spread(upper >> (4 * k)) << 4);
-        put_nibbles(tile, lane, &fours);
-        put_bits(&mut tile[NIBBLES..], lane, &fours, 4);
-        put_half(&mut tile[VALUES..], lane, block);
-        // The file has the negative minimums.
-        put_half(&mut tile[VALUES + HALVES..], lane, &[block[2], block[3] ^ 0x80]);
-    }
-
-    #[inline(always)]
-    unsafe fn four<V: Simd16>(part: *const u8, k: usize) -> V::Bytes {
-        // SAFETY: by the caller's promise.
-        unsafe { V::either(nibbles::<V>(part, k), bits::<V>(part.add(NIBBLES), k, 4)) }
-    }
-
-    #[inline(always)]
-    unsafe fn scale<V: Simd16>(tile: *const u8, _: usize, _: usize) -> V {
-        // SAFETY: by the caller's promise.
-        unsafe { V::load_f16(tile.add(VALUES).cast()) }
-    }
-
-    #[inline(always)]
-    unsafe fn minimum<V: Simd16>(tile: *const u8, _: usize, _: usize) -> V {
-        // SAFETY: by the caller's promise.
-        unsafe { V::load_f16(tile.add(VALUES + HALVES).cast()) }
+    fn values(block: &[u8], _: usize) -> Fours {
+        with_upper(nibbles_of(&block[8..]), bits_of(word(block, 4)), 4)
     }
 }

@@ -4,7 +4,7 @@ use half::f16;
 
 use super::super::Out;
 use super::super::formats::{self, iq4_nl::Iq4Nl, iq4_xs::Iq4Xs};
-use super::super::matrix::{Matrix, multiply_all};
+use super::super::matrix_product::{Matrix, multiply_all};
 use super::super::quantize::{Activations, Round, ShapeOf};
 use super::super::simd16::Portable;
 #[cfg(target_arch = "x86_64")]
@@ -75,7 +75,7 @@ fn blocks_widen_as_candle_widens_them() {
             let Some(dtype) = kind.candle() else { return };
             let bytes = blocks(kind, wide.len());
             let storage = QStorage::from_data((&bytes).into(), &Device::Cpu, dtype).unwrap();
-            let tensor = QTensor::new(storage, (w.rows(), w.width())).unwrap();
+            let tensor = QTensor::new(storage, (w.rows, w.width)).unwrap();
             let tensor = tensor.dequantize(&Device::Cpu).unwrap();
             let (storage, _) = tensor.storage_and_layout();
             let Storage::Cpu(storage) = &*storage else { unreachable!("in main memory") };
@@ -149,7 +149,7 @@ struct Products {
 
 impl Check for Products {
     fn check<F: BlockFormat>(&self, kind: TensorType, w: &Packed<F>, wide: &[f32]) {
-        let (n, k) = (w.rows(), w.width());
+        let (n, k) = (w.rows, w.width);
         let mut x = noise(self.rows * k, 1);
         if self.exact {
             x.iter_mut().for_each(|v| *v = (*v * 254.0).round());
@@ -196,9 +196,9 @@ fn rows_and_chosen_columns_have_the_bits_they_have_among_all() {
     struct Alone(usize);
     impl Check for Alone {
         fn check<F: BlockFormat>(&self, kind: TensorType, w: &Packed<F>, _: &[f32]) {
-            let x = noise(self.0 * w.width(), 1);
-            let (n, want) = (w.rows(), whole(&x, w));
-            for (r, row) in x.chunks_exact(w.width()).enumerate() {
+            let x = noise(self.0 * w.width, 1);
+            let (n, want) = (w.rows, whole(&x, w));
+            for (r, row) in x.chunks_exact(w.width).enumerate() {
                 let want = &want[r * n..(r + 1) * n];
                 assert_eq!(whole(row, w), want, "row {r} of {kind:?}");
                 let columns: Vec<u32> = (0..n as u32).rev().step_by(3).chain([0]).collect();
@@ -221,9 +221,9 @@ struct After<'a> {
 
 impl Check for After<'_> {
     fn check<F: BlockFormat>(&self, kind: TensorType, w: &Packed<F>, _: &[f32]) {
-        let (rows, n) = (self.x.len() / w.width(), self.first.outputs());
-        let mut x = Activations::new(Rows::new(self.x, rows, w.width()));
-        let width = n + w.rows();
+        let (rows, n) = (self.x.len() / w.width, self.first.outputs());
+        let mut x = Activations::new(Rows::new(self.x, rows, w.width));
+        let width = n + w.rows;
         let mut both = vec![0.0; rows * width];
         multiply_all(&[self.first, w as &dyn Matrix], &mut x, Out { data: &mut both, stride: width });
         let out: Vec<f32> = both.chunks_exact(width).flat_map(|row| &row[n..]).copied().collect();
@@ -241,8 +241,8 @@ fn matrices_with_the_same_rows_have_the_bits_they_have_alone() {
     }
     impl Check for First {
         fn check<F: BlockFormat>(&self, _: TensorType, w: &Packed<F>, _: &[f32]) {
-            let x = noise(self.rows * w.width(), 4);
-            of_each_kind(self.second, w.width(), &After { first: w, x: &x });
+            let x = noise(self.rows * w.width, 4);
+            of_each_kind(self.second, w.width, &After { first: w, x: &x });
         }
     }
     // 256 inputs are whole blocks of all formats; 2048 outputs make a matrix that comes from memory.
@@ -290,9 +290,9 @@ unsafe fn rounds_alike<V: Simd16>(x: &Rows, scaled: usize, rounded: &Int8Rows) {
 /// # Safety
 /// As for all of [`Simd16`].
 unsafe fn with_kind<V: Simd16, F: BlockFormat>(x: &Rows, w: &Packed<F>, weights: usize) -> Vec<f32> {
-    let mut out = vec![0.0; x.rows * w.rows()];
-    let target = Target { start: out.as_mut_ptr(), len: out.len(), stride: w.rows() };
-    let outputs = Outputs { from: 0, to: w.rows(), out: &target };
+    let mut out = vec![0.0; x.rows * w.rows];
+    let target = Target { start: out.as_mut_ptr(), len: out.len(), stride: w.rows };
+    let outputs = Outputs { from: 0, to: w.rows, out: &target };
     // SAFETY: by the caller's promise.
     unsafe {
         let rounded = Int8Rows::new(x, ShapeOf { weights, bytes: F::IS_BYTES }.with::<V>(), F::SCALED);
@@ -311,9 +311,9 @@ fn all_kinds_of_vectors_and_tiles_give_the_same_bits() {
     struct Kinds(usize);
     impl Check for Kinds {
         fn check<F: BlockFormat>(&self, kind: TensorType, w: &Packed<F>, _: &[f32]) {
-            let x = noise(self.0 * w.width(), 1);
-            let alone = x.chunks_exact(w.width()).map(|x| Rows::new(x, 1, w.width()));
-            let rows = Rows::new(&x, self.0, w.width());
+            let x = noise(self.0 * w.width, 1);
+            let alone = x.chunks_exact(w.width).map(|x| Rows::new(x, 1, w.width));
+            let rows = Rows::new(&x, self.0, w.width);
             // SAFETY: nothing special is needed for the first kind; the others are checked.
             unsafe {
                 let want: Vec<f32> =
@@ -322,7 +322,7 @@ fn all_kinds_of_vectors_and_tiles_give_the_same_bits() {
                     let what = format!("{kind:?}, {} rows, {weights} weights", self.0);
                     assert_eq!(with_kind::<Portable<true>, F>(&rows, w, weights), want, "{what}");
                     #[cfg(target_arch = "x86_64")]
-                    if super::super::simd8::has_avx2() {
+                    if super::super::simd16::has_avx2() {
                         assert_eq!(whole(&x, w), want, "{what}");
                         assert_eq!(with_kind::<Avx2, F>(&rows, w, weights), want, "{what}");
                         if has_avx512() {
@@ -346,7 +346,7 @@ fn what_is_no_number_is_not_hidden() {
     struct Bad(f32);
     impl Check for Bad {
         fn check<F: BlockFormat>(&self, kind: TensorType, w: &Packed<F>, _: &[f32]) {
-            let (n, k) = (w.rows(), w.width());
+            let (n, k) = (w.rows, w.width);
             let mut x = noise(3 * k, 1);
             x[k + 17] = self.0;
             let y = whole(&x, w);

@@ -3,7 +3,7 @@
 //! No closures here, nor iterators over vectors: they lack the instructions of the function that
 //! they are inlined into.
 
-use super::{LANES16, Simd16, scale_and_inverse};
+use super::operations::{LANES16, Simd16, scale_and_inverse};
 use crate::exp::exp_parts as exp;
 use half::f16;
 use std::arch::x86_64::*;
@@ -79,6 +79,7 @@ impl Simd16 for Avx2 {
         })
     }
 
+    type Eight = crate::model::running::kernels::simd8::Avx2;
     type Integers = [__m256i; 2];
     type Bytes = [__m256i; 2];
 
@@ -160,16 +161,6 @@ impl Simd16 for Avx2 {
     #[inline(always)]
     unsafe fn floats(x: Self::Integers) -> Self {
         Avx2(unsafe { [_mm256_cvtepi32_ps(x[0]), _mm256_cvtepi32_ps(x[1])] })
-    }
-
-    #[inline(always)]
-    unsafe fn load_f16(from: *const u16) -> Self {
-        Avx2(unsafe {
-            [
-                _mm256_cvtph_ps(_mm_loadu_si128(from.cast())),
-                _mm256_cvtph_ps(_mm_loadu_si128(from.add(8).cast())),
-            ]
-        })
     }
 
     #[inline(always)]

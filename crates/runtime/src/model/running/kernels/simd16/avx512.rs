@@ -3,7 +3,7 @@
 //! No closures here, nor iterators over vectors: they lack the instructions of the function that
 //! they are inlined into.
 
-use super::{LANES16, Simd16, scale_and_inverse};
+use super::operations::{LANES16, Simd16, scale_and_inverse};
 use crate::exp::exp_parts as exp;
 use half::f16;
 use std::arch::x86_64::*;
@@ -112,6 +112,7 @@ impl Simd16 for Avx512 {
         Avx512(unsafe { _mm512_fmadd_ps(a.0, b.0, self.0) })
     }
 
+    type Eight = crate::model::running::kernels::simd8::Avx2;
     type Integers = __m512i;
     type Bytes = __m512i;
 
@@ -169,11 +170,6 @@ impl Simd16 for Avx512 {
     #[inline(always)]
     unsafe fn floats(x: Self::Integers) -> Self {
         Avx512(unsafe { _mm512_cvtepi32_ps(x) })
-    }
-
-    #[inline(always)]
-    unsafe fn load_f16(from: *const u16) -> Self {
-        Avx512(unsafe { _mm512_cvtph_ps(_mm256_loadu_si256(from.cast())) })
     }
 
     #[inline(always)]

@@ -1,6 +1,6 @@
 //! Vectors of sixteen numbers as plain arrays: for other processors, and as the reference in tests.
 
-use super::{LANES16, Simd16, scale_and_inverse};
+use super::operations::{LANES16, Simd16, scale_and_inverse};
 use crate::exp::exp;
 use half::f16;
 
@@ -28,7 +28,10 @@ impl<const FMA: bool> Simd16 for Portable<FMA> {
     #[inline(always)]
     unsafe fn load_half(from: *const f16) -> Self {
         // Not the conversion that looks for an instruction: this kind needs none.
-        Portable(unsafe { from.cast::<[f16; LANES16]>().read_unaligned() }.map(f16::to_f32_const))
+        Portable(
+            unsafe { from.cast::<[f16; LANES16]>().read_unaligned() }
+                .map(|x| if FMA { x.to_f32() } else { x.to_f32_const() }),
+        )
     }
 
     #[inline(always)]
@@ -70,6 +73,7 @@ impl<const FMA: bool> Simd16 for Portable<FMA> {
         Portable(v)
     }
 
+    type Eight = crate::model::running::kernels::simd8::Portable<FMA>;
     type Integers = [i32; LANES16];
     type Bytes = [u8; 4 * LANES16];
 
@@ -122,12 +126,6 @@ impl<const FMA: bool> Simd16 for Portable<FMA> {
     #[inline(always)]
     unsafe fn floats(x: Self::Integers) -> Self {
         Portable(x.map(|x| x as f32))
-    }
-
-    #[inline(always)]
-    unsafe fn load_f16(from: *const u16) -> Self {
-        let bits = unsafe { from.cast::<[u16; LANES16]>().read_unaligned() };
-        Portable(bits.map(|bits| half::f16::from_bits(bits).to_f32()))
     }
 
     #[inline(always)]

@@ -2,7 +2,8 @@
 
 use std::ops::{Deref, Range};
 
-use super::{Activations, Out, Rows, Target, parallel_for};
+use super::quantize::Activations;
+use super::rows::{Out, Rows, Target, parallel_for};
 use crate::threads;
 
 /// Number of outputs that every format computes together.
