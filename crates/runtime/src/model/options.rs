@@ -40,7 +40,7 @@ impl FromStr for Precision {
 }
 
 /// Options for loading a model.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LoadOptions {
     /// Format of weight matrices in memory.
     pub precision: Precision,
@@ -57,18 +57,6 @@ pub struct LoadOptions {
     pub device: Option<Device>,
     /// Format of keys and values in the cache.
     pub kv: KvPrecision,
-}
-
-impl Default for LoadOptions {
-    fn default() -> Self {
-        LoadOptions {
-            precision: Precision::AsStored,
-            batch_invariant: false,
-            max_context: None,
-            device: None,
-            kv: KvPrecision::F32,
-        }
-    }
 }
 
 impl LoadOptions {

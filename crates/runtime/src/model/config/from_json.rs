@@ -44,12 +44,7 @@ impl ModelConfig {
         let heads = number(&value, "num_attention_heads", MAX_WIDTH)?;
         let hidden = number(&value, "hidden_size", MAX_WIDTH)?;
         let layers = number(&value, "num_hidden_layers", MAX_LAYERS)?;
-        let kv_heads = optional(&value, "num_key_value_heads", MAX_WIDTH)?;
-        let head_dim = match (optional(&value, "head_dim", MAX_WIDTH)?, family.default_head_dim) {
-            (Some(n), _) | (None, Some(n)) => n,
-            (None, None) if hidden.is_multiple_of(heads) => hidden / heads,
-            (None, None) => return Err(bad("`hidden_size` is not a multiple of `num_attention_heads`")),
-        };
+        let head_dim = head_dim(&value, family, hidden, heads)?;
         let windows = windows(&value, family, layers)?;
         let multiplier = |name: &str| match family.multipliers {
             true => float(&value, name, Some(1.0)),
@@ -63,12 +58,7 @@ impl ModelConfig {
             feed_forward: number(&value, "intermediate_size", MAX_WIDTH)?,
             layers,
             heads,
-            kv_heads: match kv_heads {
-                Some(n) => n,
-                None if family.kv_heads_default_to_heads => heads,
-                // The libraries' defaults differ here, and a wrong guess would go unnoticed.
-                None => return Err(bad("the model configuration lacks `num_key_value_heads`")),
-            },
+            kv_heads: kv_heads(&value, family, heads)?,
             head_dim,
             rotary_dim: rotary_dim(&value, family, head_dim)?,
             norm_eps: float(&value, "rms_norm_eps", Some(family.default_norm_eps))?,
@@ -149,6 +139,23 @@ fn check_features(value: &Value, family: &Family) -> Result<bool> {
         None | Some(Value::Null) => Ok(bias),
         Some(Value::String(s)) if s == known => Ok(bias),
         Some(other) => Err(unsupported(format!("the activation {}", short(other)))),
+    }
+}
+
+fn head_dim(value: &Value, family: &Family, hidden: usize, heads: usize) -> Result<usize> {
+    match optional(value, "head_dim", MAX_WIDTH)?.or(family.default_head_dim) {
+        Some(n) => Ok(n),
+        None if hidden.is_multiple_of(heads) => Ok(hidden / heads),
+        None => Err(bad("`hidden_size` is not a multiple of `num_attention_heads`")),
+    }
+}
+
+fn kv_heads(value: &Value, family: &Family, heads: usize) -> Result<usize> {
+    match optional(value, "num_key_value_heads", MAX_WIDTH)? {
+        Some(n) => Ok(n),
+        None if family.kv_heads_default_to_heads => Ok(heads),
+        // The libraries' defaults differ here, and a wrong guess would go unnoticed.
+        None => Err(bad("the model configuration lacks `num_key_value_heads`")),
     }
 }
 

@@ -16,6 +16,4 @@ pub(super) use layer_patterns::default_rotary;
 pub use model_config::ModelConfig;
 pub use rope_scaling::RopeScaling;
 pub(super) use rope_scaling::{RotaryTable, refused};
-pub(super) use tensor_names::{
-    LayerTensor, TensorId, gguf_name, gguf_part, safetensors_name, safetensors_part,
-};
+pub(super) use tensor_names::{LayerTensor, Naming, TensorId};

@@ -47,67 +47,54 @@ pub(crate) enum TensorId {
     Bias(usize, LayerTensor),
 }
 
-/// Returns the name of a tensor in GGUF files.
-pub(crate) fn gguf_name(slot: TensorId) -> String {
-    let (layer, part, end) = match slot {
-        TensorId::Embedding => return "token_embd.weight".into(),
-        TensorId::Output => return "output.weight".into(),
-        TensorId::FinalNorm => return "output_norm.weight".into(),
-        TensorId::Layer(layer, part) => (layer, part, "weight"),
-        TensorId::Bias(layer, part) => (layer, part, "bias"),
-    };
-    format!("blk.{layer}.{}.{end}", gguf_part(part))
+/// The two ways to name tensors: GGUF files, and the modules of the libraries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Naming {
+    Gguf,
+    Modules,
 }
 
-/// Returns the name of a layer's tensor in GGUF files.
-pub(crate) fn gguf_part(part: LayerTensor) -> &'static str {
-    match part {
-        LayerTensor::Q => "attn_q",
-        LayerTensor::K => "attn_k",
-        LayerTensor::V => "attn_v",
-        LayerTensor::Qkv => "attn_qkv",
-        LayerTensor::O => "attn_output",
-        LayerTensor::Gate => "ffn_gate",
-        LayerTensor::Up | LayerTensor::GateUp => "ffn_up",
-        LayerTensor::Down => "ffn_down",
-        LayerTensor::AttentionNorm => "attn_norm",
-        LayerTensor::AttentionPostNorm => "post_attention_norm",
-        LayerTensor::FeedForwardNorm | LayerTensor::FeedForwardPreNorm => "ffn_norm",
-        LayerTensor::FeedForwardPostNorm => "post_ffw_norm",
-        LayerTensor::QNorm => "attn_q_norm",
-        LayerTensor::KNorm => "attn_k_norm",
+impl Naming {
+    fn choose(self, (gguf, module): (&'static str, &'static str)) -> &'static str {
+        match self {
+            Naming::Gguf => gguf,
+            Naming::Modules => module,
+        }
     }
-}
 
-/// Returns the name of a tensor in safetensors files, as Hugging Face models have it.
-pub(crate) fn safetensors_name(slot: TensorId) -> String {
-    let (layer, part, end) = match slot {
-        TensorId::Embedding => return "model.embed_tokens.weight".into(),
-        TensorId::Output => return "lm_head.weight".into(),
-        TensorId::FinalNorm => return "model.norm.weight".into(),
-        TensorId::Layer(layer, part) => (layer, part, "weight"),
-        TensorId::Bias(layer, part) => (layer, part, "bias"),
-    };
-    format!("model.layers.{layer}.{}.{end}", safetensors_part(part))
-}
+    /// Returns the name of a tensor.
+    pub fn tensor(self, slot: TensorId) -> String {
+        let (layer, part, end) = match slot {
+            TensorId::Embedding => {
+                return self.choose(("token_embd.weight", "model.embed_tokens.weight")).into();
+            }
+            TensorId::Output => return self.choose(("output.weight", "lm_head.weight")).into(),
+            TensorId::FinalNorm => return self.choose(("output_norm.weight", "model.norm.weight")).into(),
+            TensorId::Layer(layer, part) => (layer, part, "weight"),
+            TensorId::Bias(layer, part) => (layer, part, "bias"),
+        };
+        format!("{}.{layer}.{}.{end}", self.choose(("blk", "model.layers")), self.part(part))
+    }
 
-/// Returns the name of a layer's tensor in safetensors files.
-pub(crate) fn safetensors_part(part: LayerTensor) -> &'static str {
-    match part {
-        LayerTensor::Q => "self_attn.q_proj",
-        LayerTensor::K => "self_attn.k_proj",
-        LayerTensor::V => "self_attn.v_proj",
-        LayerTensor::Qkv => "self_attn.qkv_proj",
-        LayerTensor::O => "self_attn.o_proj",
-        LayerTensor::Gate => "mlp.gate_proj",
-        LayerTensor::Up => "mlp.up_proj",
-        LayerTensor::GateUp => "mlp.gate_up_proj",
-        LayerTensor::Down => "mlp.down_proj",
-        LayerTensor::AttentionNorm => "input_layernorm",
-        LayerTensor::AttentionPostNorm | LayerTensor::FeedForwardNorm => "post_attention_layernorm",
-        LayerTensor::FeedForwardPreNorm => "pre_feedforward_layernorm",
-        LayerTensor::FeedForwardPostNorm => "post_feedforward_layernorm",
-        LayerTensor::QNorm => "self_attn.q_norm",
-        LayerTensor::KNorm => "self_attn.k_norm",
+    /// Returns the name of a tensor within its layer.
+    pub fn part(self, part: LayerTensor) -> &'static str {
+        self.choose(match part {
+            LayerTensor::Q => ("attn_q", "self_attn.q_proj"),
+            LayerTensor::K => ("attn_k", "self_attn.k_proj"),
+            LayerTensor::V => ("attn_v", "self_attn.v_proj"),
+            LayerTensor::Qkv => ("attn_qkv", "self_attn.qkv_proj"),
+            LayerTensor::O => ("attn_output", "self_attn.o_proj"),
+            LayerTensor::Gate => ("ffn_gate", "mlp.gate_proj"),
+            LayerTensor::Up => ("ffn_up", "mlp.up_proj"),
+            LayerTensor::GateUp => ("ffn_up", "mlp.gate_up_proj"),
+            LayerTensor::Down => ("ffn_down", "mlp.down_proj"),
+            LayerTensor::AttentionNorm => ("attn_norm", "input_layernorm"),
+            LayerTensor::AttentionPostNorm => ("post_attention_norm", "post_attention_layernorm"),
+            LayerTensor::FeedForwardNorm => ("ffn_norm", "post_attention_layernorm"),
+            LayerTensor::FeedForwardPreNorm => ("ffn_norm", "pre_feedforward_layernorm"),
+            LayerTensor::FeedForwardPostNorm => ("post_ffw_norm", "post_feedforward_layernorm"),
+            LayerTensor::QNorm => ("attn_q_norm", "self_attn.q_norm"),
+            LayerTensor::KNorm => ("attn_k_norm", "self_attn.k_norm"),
+        })
     }
 }

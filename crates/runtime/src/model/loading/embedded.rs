@@ -4,7 +4,7 @@
 //!
 //! # Cost
 //!
-//! They add eight megabytes to a program that uses them. Loading one takes tens of milliseconds;
+//! They add seven megabytes to a program that uses them. Loading one takes tens of milliseconds;
 //! keep the [`Model`].
 //!
 //! # Alternatives considered
@@ -17,7 +17,6 @@ use super::describe::{Description, of_gguf};
 use super::file_data::FileData;
 use super::gguf::file::Gguf;
 use crate::error::Result;
-use crate::model::config::ModelConfig;
 use crate::model::options::LoadOptions;
 use crate::model::running::Model;
 use crate::vocab::{TokenId, Vocabulary};
@@ -30,17 +29,10 @@ pub(crate) const VOCABULARY_SIZE: usize = 4_096;
 pub const START_OF_TURN: TokenId = 1;
 /// Token at the end of a turn: the extraction models' end of sequence.
 pub const END_OF_TURN: TokenId = 2;
-/// The tokenizer of [`Model::embedded_shakespeare`]: one token per character, without end of
-/// sequence.
-pub static SHAKESPEARE_TOKENIZER_JSON: &[u8] =
-    include_bytes!("../../../assets/shakespeare-char-1m/tokenizer.json");
-
 /// The weights of the extraction model, a GGUF file.
 pub static TARGET_GGUF: &[u8] = include_bytes!("../../../assets/extract-5m/model-q8_0.gguf");
 /// The weights of its draft model, a GGUF file.
 pub static DRAFT_GGUF: &[u8] = include_bytes!("../../../assets/extract-draft-1m/model-q8_0.gguf");
-static SHAKESPEARE_CONFIG: &[u8] = include_bytes!("../../../assets/shakespeare-char-1m/config.json");
-static SHAKESPEARE_WEIGHTS: &[u8] = include_bytes!("../../../assets/shakespeare-char-1m/model.safetensors");
 
 /// Returns the vocabulary of the extraction models, with its end of sequence.
 ///
@@ -48,14 +40,6 @@ static SHAKESPEARE_WEIGHTS: &[u8] = include_bytes!("../../../assets/shakespeare-
 /// None with the embedded file as shipped.
 pub fn vocabulary() -> Result<Vocabulary> {
     Ok(Vocabulary::from_bytes(TOKENIZER_JSON)?.with_eos(vec![END_OF_TURN]))
-}
-
-/// Returns the vocabulary of the character model; it has no end of sequence.
-///
-/// # Errors
-/// None with the embedded file as shipped.
-pub fn shakespeare_vocabulary() -> Result<Vocabulary> {
-    Vocabulary::from_bytes(SHAKESPEARE_TOKENIZER_JSON)
 }
 
 /// A model inside the library.
@@ -77,14 +61,6 @@ pub struct EmbeddedModel {
 pub fn embedded_models() -> Result<Vec<EmbeddedModel>> {
     let gguf =
         |bytes: &'static [u8]| of_gguf(&Gguf::open(vec![FileData::Borrowed(bytes)])?, bytes.len() as u64);
-    let config = ModelConfig::from_json(SHAKESPEARE_CONFIG)?;
-    let characters = Description {
-        format: "safetensors float16".to_owned(),
-        bytes: SHAKESPEARE_WEIGHTS.len() as u64,
-        family: "llama".to_owned(),
-        context: Some(config.context),
-        problem: None,
-    };
     Ok(vec![
         EmbeddedModel { name: "extract-5m", purpose: "default model", description: gguf(TARGET_GGUF)? },
         EmbeddedModel {
@@ -92,7 +68,6 @@ pub fn embedded_models() -> Result<Vec<EmbeddedModel>> {
             purpose: "its draft model",
             description: gguf(DRAFT_GGUF)?,
         },
-        EmbeddedModel { name: "shakespeare-char-1m", purpose: "examples", description: characters },
     ])
 }
 
@@ -111,14 +86,5 @@ impl Model {
     /// None with the embedded file as shipped.
     pub fn embedded_draft(options: &LoadOptions) -> Result<Model> {
         Model::from_gguf_bytes(DRAFT_GGUF, options)
-    }
-
-    /// Loads the character model `shakespeare-char-1m`; stored in half precision, so by default it
-    /// runs in `F32`.
-    ///
-    /// # Errors
-    /// None with the embedded file as shipped.
-    pub fn embedded_shakespeare(options: &LoadOptions) -> Result<Model> {
-        Model::from_safetensors_bytes(SHAKESPEARE_CONFIG, SHAKESPEARE_WEIGHTS, options)
     }
 }

@@ -10,8 +10,6 @@
 //! Guessing the format from the content was rejected in favour of the file names that the hub uses:
 //! a wrong guess gives worse errors.
 
-use std::fs::File;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::SystemTime;
@@ -24,7 +22,8 @@ use super::safetensors::Safetensors;
 use super::tensor_form::load_tensors;
 use super::tensor_source::TensorSource;
 use super::weights::{KernelForm, load_weights};
-use crate::error::{Error, ErrorKind, Place, Result};
+use crate::error::{Error, Place, Result};
+use crate::files::read_at_most;
 use crate::model::chat_sources::ChatSources;
 use crate::model::config::{ModelConfig, bad};
 use crate::model::options::LoadOptions;
@@ -33,7 +32,7 @@ use crate::threads;
 use crate::vocab::Vocabulary;
 
 /// Maximum size of a JSON file in bytes.
-const MAX_JSON: u64 = 1 << 24;
+const MAX_JSON: usize = 1 << 24;
 /// Maximum number of shards of one model.
 const MAX_SHARDS: usize = 1 << 10;
 
@@ -188,14 +187,7 @@ fn load(
 }
 
 pub(super) fn read_json(path: &Path) -> Result<Vec<u8>> {
-    let file = File::open(path).map_err(|e| Error::io(path, &e))?;
-    let mut text = Vec::new();
-    file.take(MAX_JSON + 1).read_to_end(&mut text).map_err(|e| Error::io(path, &e))?;
-    if text.len() as u64 > MAX_JSON {
-        return Err(Error::new(ErrorKind::TooComplex, format!("more than the limit of {MAX_JSON} bytes"))
-            .at(Place::File(path.to_owned())));
-    }
-    Ok(bytes_without_mark(&text).to_vec())
+    Ok(bytes_without_mark(&read_at_most(path, MAX_JSON)?).to_vec())
 }
 
 /// Returns the files that an index names, all in the same folder.

@@ -9,7 +9,7 @@ use super::precision::widened;
 use super::safetensors::Safetensors;
 use super::tensor_type::TensorType;
 use crate::error::Result;
-use crate::model::config::{LayerTensor, ModelConfig, TensorId, bad, gguf_name, safetensors_name};
+use crate::model::config::{LayerTensor, ModelConfig, Naming, TensorId, bad};
 
 /// A tensor in a file, or a converted copy of one.
 pub(crate) struct RawTensor<'a> {
@@ -36,10 +36,8 @@ pub(crate) enum TensorSource<'a> {
 
 impl TensorSource<'_> {
     fn name(&self, slot: TensorId) -> String {
-        match self {
-            TensorSource::Gguf(_) => gguf_name(slot),
-            TensorSource::Safetensors(_) => safetensors_name(slot),
-        }
+        let naming = if matches!(self, TensorSource::Gguf(_)) { Naming::Gguf } else { Naming::Modules };
+        naming.tensor(slot)
     }
 
     pub fn has(&self, slot: TensorId) -> bool {
@@ -47,10 +45,6 @@ impl TensorSource<'_> {
             TensorSource::Gguf(g) => g.info(&self.name(slot)).is_some(),
             TensorSource::Safetensors(s) => s.contains(&self.name(slot)),
         }
-    }
-
-    pub fn has_output(&self) -> bool {
-        self.has(TensorId::Output)
     }
 
     /// Returns a tensor as stored.

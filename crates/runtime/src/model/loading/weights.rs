@@ -104,7 +104,7 @@ pub(super) fn load_weights<F: WeightForm>(
     let loader = Loader { form, source, precision: options.precision, config: c };
     let embedding = loader.matrix(TensorId::Embedding)?;
     // Large matrices come first: while one is packed, its pages of the file take memory, too.
-    let head = match (c.tied_embeddings, source.has_output()) {
+    let head = match (c.tied_embeddings, source.has(TensorId::Output)) {
         (false, true) => loader.matrix(TensorId::Output)?,
         (true, _) => embedding.clone(),
         (false, false) => {

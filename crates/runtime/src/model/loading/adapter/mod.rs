@@ -28,7 +28,7 @@ use super::safetensors::Safetensors;
 use super::tensor_source::{RawTensor, TensorSource};
 use super::tensor_type::TensorType;
 use crate::error::{Error, ErrorKind, Place, Result};
-use crate::model::config::{Architecture, LayerTensor, ModelConfig, bad, gguf_part, safetensors_part};
+use crate::model::config::{Architecture, LayerTensor, ModelConfig, Naming, bad};
 use crate::model::running::kernels::Expansion;
 use crate::model::running::{Expanded, LayerAdapters, LowRank, Model};
 use crate::vocab::TokenId;
@@ -266,8 +266,8 @@ impl Opened {
     /// Returns the name of a matrix in these files.
     fn part(&self, part: LayerTensor) -> &'static str {
         match self.origin {
-            Origin::Peft(_) => safetensors_part(part),
-            Origin::Gguf { .. } => gguf_part(part),
+            Origin::Peft(_) => Naming::Modules.part(part),
+            Origin::Gguf { .. } => Naming::Gguf.part(part),
         }
     }
 

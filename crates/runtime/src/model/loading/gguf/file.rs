@@ -362,14 +362,14 @@ impl<'a> Gguf<'a> {
     }
 
     fn array(&self, key: &str, most: u64) -> Result<Option<Array>> {
-        match self.metadata.get(key) {
-            None => Ok(None),
-            Some(Meta::Array(a)) if a.count <= most => Ok(Some(*a)),
-            Some(Meta::Array(a)) => {
-                let message = format!("`{key}` has {} entries, the limit is {most}", a.count);
+        let array =
+            value(&self.metadata, key, "a list", |m| if let Meta::Array(a) = m { Some(*a) } else { None })?;
+        match array {
+            Some(array) if array.count > most => {
+                let message = format!("`{key}` has {} entries, the limit is {most}", array.count);
                 Err(Error::new(ErrorKind::TooComplex, message))
             }
-            Some(other) => Err(bad(format!("`{key}` is not a list but {}", other.kind()))),
+            array => Ok(array),
         }
     }
 
@@ -381,20 +381,12 @@ impl<'a> Gguf<'a> {
 
     /// Returns a boolean of the metadata.
     pub fn flag(&self, key: &str) -> Result<Option<bool>> {
-        match self.metadata.get(key) {
-            None => Ok(None),
-            Some(Meta::Bool(b)) => Ok(Some(*b)),
-            Some(other) => Err(bad(format!("`{key}` is not true or false but {}", other.kind()))),
-        }
+        value(&self.metadata, key, "true or false", |m| if let Meta::Bool(b) = m { Some(*b) } else { None })
     }
 
     /// Returns a float of the metadata.
     pub fn float(&self, key: &str) -> Result<Option<f32>> {
-        match self.metadata.get(key) {
-            None => Ok(None),
-            Some(Meta::Float(f)) => Ok(Some(*f as f32)),
-            Some(other) => Err(bad(format!("`{key}` is not a float but {}", other.kind()))),
-        }
+        value(&self.metadata, key, "a float", |m| if let Meta::Float(f) = m { Some(*f as f32) } else { None })
     }
 }
 
@@ -412,11 +404,20 @@ impl Meta {
 }
 
 fn number(metadata: &HashMap<String, Meta>, key: &str) -> Result<Option<usize>> {
-    match metadata.get(key) {
-        None => Ok(None),
-        Some(Meta::Int(n)) => usize::try_from(*n).map(Some).map_err(|_| bad(format!("`{key}` is {n}"))),
-        Some(other) => Err(bad(format!("`{key}` is not a whole number but {}", other.kind()))),
-    }
+    let number =
+        value(metadata, key, "a whole number", |m| if let Meta::Int(n) = m { Some(*n) } else { None })?;
+    number.map(|n| usize::try_from(n).map_err(|_| bad(format!("`{key}` is {n}")))).transpose()
+}
+
+/// Returns an entry of the metadata of the kind that `read` takes.
+fn value<T>(
+    metadata: &HashMap<String, Meta>,
+    key: &str,
+    what: &str,
+    read: impl Fn(&Meta) -> Option<T>,
+) -> Result<Option<T>> {
+    let Some(meta) = metadata.get(key) else { return Ok(None) };
+    read(meta).map(Some).ok_or_else(|| bad(format!("`{key}` is not {what} but {}", meta.kind())))
 }
 
 fn alignment(metadata: &HashMap<String, Meta>) -> Result<usize> {

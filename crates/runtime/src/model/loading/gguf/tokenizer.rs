@@ -129,7 +129,7 @@ impl Gguf<'_> {
             Some("gpt2") => (self.byte_level()?, TokenSpelling::ByteLevel),
             Some("llama") => (self.sentence_piece()?, TokenSpelling::SentencePiece),
             Some(other) => return Err(unsupported(format!("`{MODEL}` is `{}`", other.escape_debug()))),
-            None => return Err(fault(format!("the GGUF metadata lack `{MODEL}`"))),
+            None => return Err(lacks(MODEL)),
         };
         let vocabulary = Vocabulary::from_tokenizer(tokenizer, spelling)?;
         let (bos, ends) = (self.bos(spelling)?, self.ends()?);
@@ -151,14 +151,12 @@ impl Gguf<'_> {
 
     /// Builds a byte-level BPE tokenizer.
     fn byte_level(&self) -> Result<Tokenizer> {
-        let name = self.text(PRE).ok_or_else(|| fault(format!("the GGUF metadata lack `{PRE}`")))?;
+        let name = self.text(PRE).ok_or_else(|| lacks(PRE))?;
         let pre = pre_tokenizer(name)
             .ok_or_else(|| unsupported(format!("the pre-tokenizer `{}` of `{PRE}`", name.escape_debug())))?;
         let tokens = self.tokens()?;
         let vocab = tokens.vocab()?;
-        let merges = self
-            .string_list(MERGES, MAX_MERGES, MAX_TEXT)?
-            .ok_or_else(|| fault(format!("the GGUF metadata lack `{MERGES}`")))?;
+        let merges = self.string_list(MERGES, MAX_MERGES, MAX_TEXT)?.ok_or_else(|| lacks(MERGES))?;
         let pairs = pairs(&merges, tokens.longest())?;
         let bpe = BPE::builder().vocab_and_merges(vocab, pairs).ignore_merges(pre.ignore_merges).build();
         // The builder looks up every merge. Only if it fails, the faulty one is searched again.
@@ -182,9 +180,7 @@ impl Gguf<'_> {
         let mut tokens = self.tokens()?;
         tokens.strips = self.text("general.architecture") == Some("phi3");
         let vocab = tokens.vocab()?;
-        let scores = self
-            .number_list(SCORES, MAX_TOKENS)?
-            .ok_or_else(|| fault(format!("the GGUF metadata lack `{SCORES}`")))?;
+        let scores = self.number_list(SCORES, MAX_TOKENS)?.ok_or_else(|| lacks(SCORES))?;
         same_length(SCORES, scores.len(), tokens.texts.len())?;
         if let Some(byte) = (0..=255u8).find(|b| {
             !vocab
@@ -215,12 +211,8 @@ impl Gguf<'_> {
     }
 
     fn tokens(&self) -> Result<Tokens<'_>> {
-        let texts = self
-            .string_list(TOKENS, MAX_TOKENS, MAX_TEXT)?
-            .ok_or_else(|| fault(format!("the GGUF metadata lack `{TOKENS}`")))?;
-        let kinds = self
-            .number_list(TYPES, MAX_TOKENS)?
-            .ok_or_else(|| fault(format!("the GGUF metadata lack `{TYPES}`")))?;
+        let texts = self.string_list(TOKENS, MAX_TOKENS, MAX_TEXT)?.ok_or_else(|| lacks(TOKENS))?;
+        let kinds = self.number_list(TYPES, MAX_TOKENS)?.ok_or_else(|| lacks(TYPES))?;
         same_length(TYPES, kinds.len(), texts.len())?;
         let kind = |(i, &n): (usize, &f64)| match n {
             1.0 => Ok(TokenKind::Normal),
@@ -361,6 +353,10 @@ fn inconsistent(error: tokenizers::Error) -> Error {
 }
 
 const HINT: &str = "put the model's tokenizer.json beside the file; it is used instead";
+
+fn lacks(key: &str) -> Error {
+    fault(format!("the GGUF metadata lack `{key}`"))
+}
 
 fn fault(message: impl Into<String>) -> Error {
     Error::new(ErrorKind::Tokenizer, message).hint(HINT)

@@ -106,15 +106,17 @@ pub(super) fn is_commit(text: &str) -> bool {
     text.len() == 40 && text.bytes().all(|b| b.is_ascii_hexdigit())
 }
 
+fn variable(name: &str) -> Option<PathBuf> {
+    std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from)
+}
+
 /// Returns the folder that all tools of the hub use by default.
 fn default_folder() -> PathBuf {
-    let variable = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
     variable("HF_HUB_CACHE").unwrap_or_else(|| home_folder().join("hub"))
 }
 
 /// Returns the folder of the hub's tools: the cache and the access token are in it.
 pub(super) fn home_folder() -> PathBuf {
-    let variable = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
     variable("HF_HOME").unwrap_or_else(|| {
         let caches = variable("XDG_CACHE_HOME")
             .unwrap_or_else(|| std::env::home_dir().unwrap_or_default().join(".cache"));

@@ -1,4 +1,4 @@
-//! Tokens that are emitted without verification by the model.
+//! Tokens that are emitted without asking the model: jump-forward without verification, and fixed texts.
 //!
 //! They are the forced runs of the unverified modes, the marker that ends thinking, and the
 //! completion that ends an output within its limit. The matcher checks each of them all the same.
@@ -13,6 +13,7 @@ use crate::decode::origin::TokenSource;
 use crate::decode::stats::Mode;
 use crate::draft::DraftSource;
 use crate::error::Result;
+use crate::vocab::TokenId;
 
 impl Session {
     /// Emits the forced run without verification, in the unverified modes.
@@ -29,32 +30,11 @@ impl Session {
             Mode::Longest => matcher.longest_forced_tokens(),
             _ => matcher.canonical_forced_tokens(last),
         };
-        let mut taken = 0;
-        for token in tokens.into_iter().take(output.left()) {
-            let Some(matcher) = &output.matcher else { break };
-            // Forced tokens are legal by construction; if a tokenizer contradicts its own bytes,
-            // the run ends instead of breaking the output.
-            let mut next = matcher.fork();
-            if next.accept_token(token).is_err() {
-                break;
-            }
-            if !output.can_end(&next, token, output.emitted() + 1) {
-                output.ending = Some(Ending::Closed);
-                break;
-            }
-            output.matcher = Some(next);
-            self.stats.forced += 1;
-            taken += 1;
-            output.emit_unverified(token, TokenSource::Proposed(DraftSource::Forced));
-            if output.ending.is_some() {
-                break;
-            }
-        }
-        if taken > 0 {
+        let source = TokenSource::Proposed(DraftSource::Forced);
+        // Without the model's verdict nothing fails here: see `emit_unasked`.
+        if let Ok(taken @ 1..) = self.emit_unasked(tokens, source) {
+            self.stats.forced += taken;
             self.unverified = Some((before, taken));
-        }
-        if matches!(output.ending, Some(Ending::Closed)) {
-            self.stats.unverified += output.emit_completion();
         }
     }
 
@@ -63,22 +43,37 @@ impl Session {
         let output = &mut self.output;
         let Some(thinking) = &output.thinking else { return Ok(()) };
         let tokens = output.vocab.encode(thinking.missing(&output.text))?;
-        for token in tokens {
+        self.stats.unverified += self.emit_unasked(tokens, TokenSource::Unverified)?;
+        Ok(())
+    }
+
+    /// Emits tokens while the output can still be ended within its limit. Returns their number.
+    ///
+    /// Forced tokens are legal by construction. If a tokenizer contradicts its own bytes, the run ends
+    /// instead of breaking the output.
+    fn emit_unasked(&mut self, tokens: Vec<TokenId>, source: TokenSource) -> Result<usize> {
+        let (output, ends_thinking) = (&mut self.output, source == TokenSource::Unverified);
+        let mut emitted = 0;
+        for token in tokens.into_iter().take(output.left()) {
             let Some(matcher) = &output.matcher else { break };
             let mut next = matcher.fork();
-            next.accept_token(token)?;
+            match next.accept_token(token) {
+                Err(error) if ends_thinking => return Err(error),
+                Err(_) => break,
+                Ok(()) => {}
+            }
             if !output.can_end(&next, token, output.emitted() + 1) {
                 output.ending = Some(Ending::Closed);
                 self.stats.unverified += output.emit_completion();
                 break;
             }
             output.matcher = Some(next);
-            self.stats.unverified += 1;
-            output.emit_unverified(token, TokenSource::Unverified);
-            if output.ending.is_some() || output.left() == 0 || output.answer.is_some() {
+            emitted += 1;
+            output.emit_unverified(token, source);
+            if output.ending.is_some() || ends_thinking && output.answer.is_some() {
                 break;
             }
         }
-        Ok(())
+        Ok(emitted)
     }
 }
