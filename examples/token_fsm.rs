@@ -3,13 +3,16 @@
 //!
 //! cargo run --release --example token_fsm
 //!
-//! Each token of the embedded character model is a single character, so a line can show all tokens
+//! Each token of the character model is a single character, so a line can show all tokens
 //! that are allowed at a step. There are three constraints: a state machine over tokens, a set of
 //! tokens for each position, and an element pattern over bytes for comparison.
 
 use ffwd::constraint::token_machine::{TokenFsm, TokenMasks};
-use ffwd::model::{LoadOptions, Model, embedded};
+use ffwd::model::{LoadOptions, Model};
 use ffwd::{Compiler, Constraint, Engine, Prompt, Request, Result, Vocabulary};
+
+/// The character model: one token for each character, without end of sequence.
+const SHAKESPEARE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/data/shakespeare-char-1m");
 
 /// State machine of `UPPER+ ':' ' ' LOWER+ '\n'`.
 fn machine(vocab: &Vocabulary) -> Result<TokenFsm> {
@@ -35,7 +38,7 @@ fn shown(vocab: &Vocabulary, tokens: impl Iterator<Item = u32>) -> String {
 }
 
 fn main() -> Result<()> {
-    let vocab = embedded::shakespeare_vocabulary()?;
+    let vocab = Vocabulary::from_file(format!("{SHAKESPEARE}/tokenizer.json"))?;
     let fsm = machine(&vocab)?;
 
     println!("by hand, without a model");
@@ -52,7 +55,7 @@ fn main() -> Result<()> {
     }
     assert!(walk.is_complete());
 
-    let model = Model::embedded_shakespeare(&LoadOptions::default())?;
+    let model = Model::from_dir(SHAKESPEARE, &LoadOptions::default())?;
     let engine = Engine::from_parts(model, None, vocab.clone())?;
     let (lower, newline) = (vocab.tokens_matching("[a-z]")?, vocab.tokens_matching("\n")?);
     let masks = TokenMasks::new([&lower; 5]).then(&newline);

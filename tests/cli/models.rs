@@ -45,7 +45,7 @@ fn the_list_has_embedded_and_cached_models() {
     assert_eq!(cached["name"], "someone/tiny-GGUF:tiny-Q8_0.gguf");
     assert_eq!(cached["bytes"], DRAFT_GGUF.len());
     assert!(Path::new(cached["path"].as_str().unwrap()).is_file());
-    assert_eq!(report["embedded"].as_array().unwrap().len(), 3);
+    assert_eq!(report["embedded"].as_array().unwrap().len(), 2);
     let empty = tempfile::tempdir().unwrap();
     let (out, _) = texts(&ffwd(empty.path(), &["models"]));
     assert!(out.contains("cache of the model hub is empty"), "{out}");

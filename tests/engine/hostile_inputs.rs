@@ -167,7 +167,7 @@ fn schemas_of_random_words() {
 
 #[test]
 fn tokenizers() {
-    let shakespeare: &[u8] = include_bytes!("../../crates/runtime/assets/shakespeare-char-1m/tokenizer.json");
+    let shakespeare: &[u8] = include_bytes!("../../examples/data/shakespeare-char-1m/tokenizer.json");
     let extract: &[u8] = include_bytes!("../../crates/runtime/assets/extract-5m/tokenizer.json");
     let mut random = Random::new(13);
     let (mut good, mut bad) = (0, 0);

@@ -86,8 +86,8 @@ fn damaged_configurations() {
     if !child::is_child(module_path!(), "damaged_configurations", &[]) {
         return;
     }
-    let config = include_bytes!("../../crates/runtime/assets/shakespeare-char-1m/config.json");
-    let weights = include_bytes!("../../crates/runtime/assets/shakespeare-char-1m/model.safetensors");
+    let config = include_bytes!("../../examples/data/shakespeare-char-1m/config.json");
+    let weights = include_bytes!("../../examples/data/shakespeare-char-1m/model.safetensors");
     let mut random = Random::new(77);
     let mut loaded = 0;
     for round in 0..3000 {
@@ -117,8 +117,8 @@ fn damaged_safetensors() {
     if !child::is_child(module_path!(), "damaged_safetensors", &[]) {
         return;
     }
-    let config = include_bytes!("../../crates/runtime/assets/shakespeare-char-1m/config.json");
-    let weights = include_bytes!("../../crates/runtime/assets/shakespeare-char-1m/model.safetensors");
+    let config = include_bytes!("../../examples/data/shakespeare-char-1m/config.json");
+    let weights = include_bytes!("../../examples/data/shakespeare-char-1m/model.safetensors");
     let mut random = Random::new(99);
     let mut refused = 0;
     for round in 0..1500 {
@@ -267,7 +267,7 @@ fn folders_without_a_model_say_so() {
 #[test]
 fn shards_are_read_together() {
     let dir = tempfile::tempdir().unwrap();
-    let weights = include_bytes!("../../crates/runtime/assets/shakespeare-char-1m/model.safetensors");
+    let weights = include_bytes!("../../examples/data/shakespeare-char-1m/model.safetensors");
     let tensors = candle_core::safetensors::load_buffer(weights, &candle_core::Device::Cpu).unwrap();
     let mut shards = [std::collections::HashMap::new(), std::collections::HashMap::new()];
     let mut map = serde_json::Map::new();
@@ -280,11 +280,13 @@ fn shards_are_read_together() {
     }
     let index = serde_json::json!({ "weight_map": map });
     std::fs::write(dir.path().join("model.safetensors.index.json"), index.to_string()).unwrap();
-    let config = include_bytes!("../../crates/runtime/assets/shakespeare-char-1m/config.json");
+    let config = include_bytes!("../../examples/data/shakespeare-char-1m/config.json");
     std::fs::write(dir.path().join("config.json"), config).unwrap();
     let options = LoadOptions::default();
-    let (a, b) =
-        (Model::from_dir(dir.path(), &options).unwrap(), Model::embedded_shakespeare(&options).unwrap());
+    let (a, b) = (
+        Model::from_dir(dir.path(), &options).unwrap(),
+        Model::from_safetensors_bytes(config, weights, &options).unwrap(),
+    );
     let logits = |m: &Model| m.forward(&[1, 2, 3], &mut m.new_cache().unwrap(), 0..3).unwrap();
     assert_eq!(logits(&a), logits(&b));
 }

@@ -15,8 +15,10 @@ use ffwd::model::{LoadOptions, Model};
 const COMMIT: &str = "0123456789abcdef0123456789abcdef01234567";
 /// What the branch `other` points to.
 const OTHER: &str = "89abcdef0123456789abcdef0123456789abcdef";
-const CONFIG: &[u8] = include_bytes!("../../crates/runtime/assets/shakespeare-char-1m/config.json");
-const WEIGHTS: &[u8] = include_bytes!("../../crates/runtime/assets/shakespeare-char-1m/model.safetensors");
+const CONFIG: &[u8] = include_bytes!("../../examples/data/shakespeare-char-1m/config.json");
+const WEIGHTS: &[u8] = include_bytes!("../../examples/data/shakespeare-char-1m/model.safetensors");
+/// The folder of that model.
+const SHAKESPEARE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/data/shakespeare-char-1m");
 /// The digest of [`DRAFT_GGUF`], as a hub would name it.
 const DRAFT_SHA256: &str = "dd5dec4848bf8c851d65a72d44f8715b35f7ea005cbff54dc5713b7f31faf693";
 
@@ -185,7 +187,7 @@ fn a_model_is_downloaded_once_and_then_cached() {
     let folder = fetch(&name("someone/tiny"), &online).unwrap();
     assert!(!folder.join("pytorch_model.bin").exists(), "pickled weights are not fetched");
     let model = Model::from_dir(&folder, &LoadOptions::default()).unwrap();
-    let embedded = Model::embedded_shakespeare(&LoadOptions::default()).unwrap();
+    let embedded = Model::from_dir(SHAKESPEARE, &LoadOptions::default()).unwrap();
     let logits = |m: &Model| m.forward(&[1, 2], &mut m.new_cache().unwrap(), 1..2).unwrap();
     assert_eq!(logits(&model), logits(&embedded));
     // Offline and by commit without a request, online with one.

@@ -385,7 +385,11 @@ fn what_makes_no_sense_is_refused() {
     assert_eq!(fails(&long, &trie, base), ErrorKind::PromptTooLong);
     let several = engine.label_trie(&Labels::new(["a", "b"]).several(", ")).unwrap();
     assert_eq!(fails(&prompt, &several, base), ErrorKind::InvalidOption);
-    let other = ffwd::model::embedded::shakespeare_vocabulary().unwrap();
+    let other = ffwd::Vocabulary::from_file(concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/examples/data/shakespeare-char-1m/tokenizer.json"
+    ))
+    .unwrap();
     let other = Labels::new(["a", "b"]).trie(&other).unwrap();
     assert_eq!(fails(&prompt, &other, base), ErrorKind::Tokenizer);
     // The same tokenizer loaded once more is no other one.

@@ -14,6 +14,9 @@ use crate::kit::models::{difference, noise, tokens};
 /// are of size 1 to 20, so rounding stays near 1e-5 and a real mistake is far above 1e-4.
 const TOLERANCE: f32 = 1e-4;
 
+/// The character model of the examples.
+const SHAKESPEARE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/data/shakespeare-char-1m");
+
 fn f32_options() -> LoadOptions {
     LoadOptions::with_precision(Precision::F32)
 }
@@ -119,8 +122,8 @@ fn random_models_agree_with_the_reference() {
 
 #[test]
 fn the_embedded_character_model_agrees_with_the_reference() {
-    let weights = include_bytes!("../../crates/runtime/assets/shakespeare-char-1m/model.safetensors");
-    let model = Model::embedded_shakespeare(&f32_options()).unwrap();
+    let weights = include_bytes!("../../examples/data/shakespeare-char-1m/model.safetensors");
+    let model = Model::from_dir(SHAKESPEARE, &f32_options()).unwrap();
     let tokens = tokens(40, 65, 5);
     let d = difference(&all(&model, &tokens), &reference_logits(weights, model.config(), &tokens));
     assert!(d <= TOLERANCE, "{d}");
@@ -133,7 +136,7 @@ fn pieces_at_any_offset_equal_one_pass_bit_for_bit() {
     let models = [
         Model::from_dir(dir.path(), &f32_options()).unwrap(),
         Model::embedded_target(&f32_options()).unwrap(),
-        Model::embedded_shakespeare(&f32_options()).unwrap(),
+        Model::from_dir(SHAKESPEARE, &f32_options()).unwrap(),
         Model::embedded_target(&LoadOptions::with_precision(Precision::Q8_0)).unwrap(),
         Model::embedded_draft(&LoadOptions { batch_invariant: true, ..LoadOptions::default() }).unwrap(),
     ];
@@ -273,7 +276,7 @@ fn other_block_formats_run_on_candle() {
 #[test]
 fn misuse_is_an_error_and_leaves_the_cache_alone() {
     use ffwd::ErrorKind;
-    let model = Model::embedded_shakespeare(&f32_options()).unwrap();
+    let model = Model::from_dir(SHAKESPEARE, &f32_options()).unwrap();
     let mut cache = model.new_cache().unwrap();
     model.forward(&[1, 2, 3], &mut cache, 0..0).unwrap();
     let mut check = |tokens: &[u32], rows, kind| {

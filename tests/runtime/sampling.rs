@@ -118,16 +118,16 @@ fn log_probabilities_are_those_after_the_mask_and_before_temperature() {
     let mass: f64 = (0..50).filter(|t| legal[*t]).map(|t| all[t]).sum();
     for temperature in [0.0, 0.3, 4.0] {
         let params = SamplingParams { temperature, top_k: Some(7), ..SamplingParams::default() };
-        let sampler = Sampler::new(params).unwrap().with_legal_mass();
+        let sampler = Sampler::new(params).unwrap();
         for position in 0..50 {
             let s = sampler.sample(&mut logits.clone(), Some(&mask_of(&legal)), position, &[]).unwrap();
             assert!((f64::from(s.logprob) - want[s.token as usize].ln()).abs() < 1e-5);
-            assert!((f64::from(s.legal_mass.unwrap()) - mass).abs() < 1e-5);
-            assert_eq!(s.raw_logprob, None, "not asked for");
+            assert_eq!(s.report, None, "not asked for");
             let full = sampler.clone().with_logprobs();
             let s = full.sample(&mut logits.clone(), Some(&mask_of(&legal)), position, &[]).unwrap();
-            assert!((f64::from(s.raw_logprob.unwrap()) - all[s.token as usize].ln()).abs() < 1e-5);
-            assert!((f64::from(s.legal_mass.unwrap()) - mass).abs() < 1e-5);
+            let report = s.report.unwrap();
+            assert!((f64::from(report.raw) - all[s.token as usize].ln()).abs() < 1e-5);
+            assert!((f64::from(report.legal_mass) - mass).abs() < 1e-5);
         }
     }
 }
@@ -146,7 +146,7 @@ fn raw_log_probabilities_know_of_no_penalty() {
     let sampler = Sampler::new(params).unwrap().with_logprobs();
     for position in 0..200 {
         let s = sampler.sample(&mut logits.clone(), None, position, &[1, 2, 3, 3]).unwrap();
-        assert!((f64::from(s.raw_logprob.unwrap()) - want[s.token as usize].ln()).abs() < 1e-5);
+        assert!((f64::from(s.report.unwrap().raw) - want[s.token as usize].ln()).abs() < 1e-5);
     }
 }
 

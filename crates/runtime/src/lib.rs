@@ -15,6 +15,7 @@ pub mod decode;
 pub mod draft;
 mod exp;
 pub mod extract;
+mod files;
 pub mod model;
 pub mod sample;
 mod threads;

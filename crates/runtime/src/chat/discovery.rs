@@ -8,7 +8,6 @@
 //! One or two small files are read.
 
 use std::collections::BTreeMap;
-use std::io::Read;
 use std::path::Path;
 
 use ffwd_engine::text::decode;
@@ -16,6 +15,7 @@ use serde_json::Value;
 
 use super::{ChatTemplate, MAX_TEMPLATE};
 use crate::error::{Error, ErrorKind, Place, Result};
+use crate::files::read_at_most;
 use crate::model::ChatSources;
 use crate::vocab::Vocabulary;
 
@@ -110,12 +110,5 @@ fn of_config(config: &Value) -> Result<BTreeMap<String, String>> {
 }
 
 fn read(path: &Path, limit: usize) -> Result<String> {
-    let file = std::fs::File::open(path).map_err(|e| Error::io(path, &e))?;
-    let mut bytes = Vec::new();
-    file.take(limit as u64 + 1).read_to_end(&mut bytes).map_err(|e| Error::io(path, &e))?;
-    if bytes.len() > limit {
-        return Err(Error::new(ErrorKind::TooComplex, format!("more than the limit of {limit} bytes"))
-            .at(Place::File(path.into())));
-    }
-    decode(bytes).map_err(|e| e.at(Place::File(path.into())))
+    decode(read_at_most(path, limit)?).map_err(|e| e.at(Place::File(path.into())))
 }

@@ -21,6 +21,7 @@ use std::collections::BinaryHeap;
 use serde::Serialize;
 use serde_json::Value;
 
+use super::best_first::SearchEntry;
 use super::confidence::is_forced;
 use super::engine::Engine;
 use super::json_values::{LeafValue, leaf_values};
@@ -241,15 +242,16 @@ impl AlternativeSearch<'_> {
     /// Returns the probability of each text, the undecided probability, and the number of forwards.
     fn probabilities(&mut self, matcher: &Matcher, texts: &[Vec<u8>]) -> Result<(Vec<f64>, f64, usize)> {
         let mut sums = vec![0.0; texts.len()];
-        let start = TokenPath { log: 0.0, tokens: Vec::new(), bytes: Vec::new(), matcher: matcher.fork() };
+        let start = TokenPath { bytes: Vec::new(), matcher: matcher.fork() };
+        let start = SearchEntry { log: 0.0, key: Vec::new(), value: start };
         let mut paths = BinaryHeap::from([start]);
         let mut mask = vec![0; self.vocab.bitmask_words()];
         let (mut left, mut forwards) = (1.0, 0);
         while left > NEGLIGIBLE
             && forwards < self.options.max_forwards
-            && let Some(mut path) = paths.pop()
+            && let Some(SearchEntry { log: before, key: tokens, value: mut path }) = paths.pop()
         {
-            let sequence = [&self.history[..], &path.tokens].concat();
+            let sequence = [&self.history[..], &tokens].concat();
             if sequence.len() >= self.context {
                 continue;
             }
@@ -262,7 +264,7 @@ impl AlternativeSearch<'_> {
                     true => path.bytes.clone(),
                     false => [&path.bytes[..], self.vocab.token_bytes(token)].concat(),
                 };
-                let log = path.log + log;
+                let log = before + log;
                 let mut fitting = (0..texts.len()).filter(|&i| fits(&texts[i], &bytes, ends));
                 match (fitting.next(), fitting.next()) {
                     (Some(only), None) => {
@@ -272,12 +274,8 @@ impl AlternativeSearch<'_> {
                     (Some(_), Some(_)) => {
                         let mut matcher = path.matcher.fork();
                         matcher.accept_token(token)?;
-                        paths.push(TokenPath {
-                            log,
-                            tokens: [&path.tokens[..], &[token]].concat(),
-                            bytes,
-                            matcher,
-                        });
+                        let key = [&tokens[..], &[token]].concat();
+                        paths.push(SearchEntry { log, key, value: TokenPath { bytes, matcher } });
                     }
                     (None, _) => {}
                 }
@@ -307,32 +305,9 @@ fn continues_number(byte: u8) -> bool {
 
 /// A sequence of tokens after the start of the search, which several values have in common.
 struct TokenPath {
-    log: f64,
-    tokens: Vec<TokenId>,
     bytes: Vec<u8>,
     matcher: Matcher,
 }
-
-impl Ord for TokenPath {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        // Among equals the first in the order of tokens wins: the search is deterministic.
-        self.log.total_cmp(&other.log).then_with(|| other.tokens.cmp(&self.tokens))
-    }
-}
-
-impl PartialOrd for TokenPath {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl PartialEq for TokenPath {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other).is_eq()
-    }
-}
-
-impl Eq for TokenPath {}
 
 /// Returns the texts of all JSON values that the constraint allows after `lead`, each beginning with
 /// `written`, of which `matcher` has read nothing if `lead` is not empty. Returns `None` if they are

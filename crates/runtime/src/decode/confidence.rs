@@ -20,8 +20,8 @@ use std::ops::Range;
 use serde::Serialize;
 
 use super::json_values::leaf_values;
-use super::logprob::TokenLogprob;
-use crate::matcher::Matcher;
+use crate::matcher::{CompiledGrammar, Matcher};
+use crate::sample::TokenLogprob;
 use crate::vocab::{TokenId, Vocabulary};
 
 /// The confidence in a value of a JSON output: a string, number or literal, or an empty object or
@@ -107,4 +107,18 @@ pub(super) fn is_forced(matcher: &mut Matcher, vocab: &Vocabulary, token: TokenI
         // A machine over tokens.
         None => matcher.is_forced(),
     }
+}
+
+/// Returns the share of the tokens that were forced: the constraint allowed no other bytes than
+/// theirs, or no other token.
+pub fn forced_share(grammar: &CompiledGrammar, tokens: &[TokenId]) -> f64 {
+    let mut matcher = grammar.matcher();
+    let mut forced = 0;
+    for &token in tokens {
+        forced += usize::from(is_forced(&mut matcher, grammar.vocabulary(), token));
+        if matcher.accept_token(token).is_err() {
+            break;
+        }
+    }
+    forced as f64 / tokens.len().max(1) as f64
 }

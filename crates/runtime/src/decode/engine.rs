@@ -10,8 +10,7 @@ use super::output::Output;
 use super::prefix_cache::{CachedPrefix, DEFAULT_BYTES, PrefixCache};
 use super::prompt::Prompt;
 use super::request::Request;
-use super::session::{Session, SessionOptions};
-use super::stop::Stops;
+use super::session::{Session, SessionParts};
 use super::watch::{OutputWatch, PlainTokens, WatchOptions};
 use crate::chat::{ChatOptions, ChatTemplate, Message};
 use crate::error::{Error, ErrorKind, Place, Result};
@@ -228,6 +227,8 @@ impl EngineBuilder {
         let missing = Error::new(ErrorKind::Io, "no such file or folder").at(Place::File(model.to_owned()));
         Err(match named {
             Some(named) => named.missing_base(missing),
+            None if model == Path::new("shakespeare-char-1m") => missing
+                .hint("the character model is the folder examples/data/shakespeare-char-1m of the project's sources"),
             None if cfg!(feature = "hub") => missing.hint(
                 "name a folder, a GGUF file, `small`, `medium`, or a repository as OWNER/NAME or \
                  OWNER/NAME:FILE.gguf",
@@ -639,23 +640,16 @@ impl Engine {
         let prompt = request.prompt.encode(self.vocabulary())?;
         let sampler = Sampler::new(sampling)?;
         let models = Models { target: &self.target, draft: self.draft.as_ref() };
-        let setup = SessionOptions {
+        let parts = SessionParts {
+            prompt,
+            matcher: grammar.map(|g| g.matcher()),
             sampler: if logprobs || request.confidence { sampler.with_logprobs() } else { sampler },
-            mode: request.mode,
             drafter: Drafter::new(request, models, &self.drafts, self.vocabulary())?,
-            max_tokens: request.max_tokens,
-            stops: Stops::new(request.stop.clone(), request.stop_tokens.clone())?,
-            close: request.close_before_limit,
             watch: self.watch(request),
-            thinking: request.thinking.clone(),
             logprobs,
-            origins: request.origins || request.trace,
-            trace: request.trace,
-            confidence: request.confidence,
-            source_spans: request.source_spans,
             cancel: request.cancel.iter().cloned().chain(cancel).collect(),
         };
-        Session::new(&self.target, self.vocabulary(), prompt, grammar.map(|g| g.matcher()), setup)
+        Session::new(&self.target, self.vocabulary(), request, parts)
     }
 
     /// Returns the watch over the values of an output, if the request wants one.

@@ -15,12 +15,12 @@
 //! Running siblings in one batch was rejected: each would need a copy of the prompt's keys and
 //! values.
 
-use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 
+use super::best_first::SearchEntry;
 use super::engine::Engine;
 use super::prompt::Prompt;
 use crate::constraint::token_machine::{LabelNode, LabelTrie, Labels};
@@ -230,14 +230,14 @@ impl LabelWalk<'_> {
     /// Returns the most probable labels, best first.
     fn best(&mut self, options: &LabelOptions) -> Result<Vec<(usize, f64)>> {
         let mut found = Vec::new();
-        let mut todo =
-            BinaryHeap::from([SearchEntry { log: 0.0, what: SearchTarget::Node(self.trie.root()) }]);
+        let open = |log, key| SearchEntry { log, key, value: () };
+        let mut todo = BinaryHeap::from([open(0.0, SearchTarget::Node(self.trie.root()))]);
         let least = options.min_probability.ln();
-        while let Some(SearchEntry { log, what }) = todo.pop() {
+        while let Some(SearchEntry { log, key, .. }) = todo.pop() {
             if log < least {
                 break;
             }
-            let node = match what {
+            let node = match key {
                 SearchTarget::Node(node) => self.forced(node),
                 SearchTarget::Label(label) => {
                     found.push((label, log));
@@ -249,7 +249,7 @@ impl LabelWalk<'_> {
             };
             let (label, leaf) = (self.trie.label_at(node), self.trie.children(node).is_empty());
             if let Some(label) = label.filter(|_| leaf) {
-                todo.push(SearchEntry { log, what: SearchTarget::Label(label) });
+                todo.push(open(log, SearchTarget::Label(label)));
                 continue;
             }
             if options.max_forwards.is_some_and(|most| self.forwards >= most) {
@@ -257,13 +257,10 @@ impl LabelWalk<'_> {
             }
             let choice = self.choice(node, 0)?;
             if let Some((label, end)) = label.zip(choice.end) {
-                todo.push(SearchEntry { log: log + end, what: SearchTarget::Label(label) });
+                todo.push(open(log + end, SearchTarget::Label(label)));
             }
-            let open = |&(child, p): &(LabelNode, f64)| SearchEntry {
-                log: log + p,
-                what: SearchTarget::Node(child),
-            };
-            todo.extend(choice.children.iter().map(open));
+            let children = choice.children.iter();
+            todo.extend(children.map(|&(child, p)| open(log + p, SearchTarget::Node(child))));
         }
         Ok(found)
     }
@@ -386,35 +383,9 @@ fn log_sum(logs: impl Iterator<Item = f64> + Clone) -> f64 {
     best + logs.map(|l| (l - best).exp()).sum::<f64>().ln()
 }
 
-/// An open entry of the best-first search.
-struct SearchEntry {
-    log: f64,
-    what: SearchTarget,
-}
-
+/// What is open in the best-first search.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 enum SearchTarget {
     Node(LabelNode),
     Label(usize),
 }
-
-impl Ord for SearchEntry {
-    fn cmp(&self, other: &Self) -> Ordering {
-        // Among equals the first wins: a total order makes the search deterministic.
-        self.log.total_cmp(&other.log).then_with(|| other.what.cmp(&self.what))
-    }
-}
-
-impl PartialOrd for SearchEntry {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl PartialEq for SearchEntry {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other) == Ordering::Equal
-    }
-}
-
-impl Eq for SearchEntry {}

@@ -6,16 +6,15 @@
 //! gives the tokens of `off`.
 
 mod alternatives;
+mod best_first;
 mod completion;
 mod confidence;
 mod drafting;
 mod engine;
 mod events;
-mod forced_share;
 mod json_stream;
 mod json_values;
 mod label_probabilities;
-mod logprob;
 mod origin;
 mod output;
 mod prefix_cache;
@@ -31,15 +30,14 @@ mod trace;
 mod transcript;
 mod watch;
 
+pub use crate::sample::TokenLogprob;
 pub use alternatives::{AlternativeOptions, ValueAlternatives, ValueProbability};
-pub use confidence::ValueConfidence;
+pub use confidence::{ValueConfidence, forced_share};
 pub use engine::{Engine, EngineBuilder};
 pub use events::{CancelToken, Event};
-pub use forced_share::forced_share;
 pub use json_stream::{Field, FieldState, JsonStream};
 pub use json_values::{LeafValue, leaf_values};
 pub use label_probabilities::{LabelOptions, LabelProbabilities, LabelProbability};
-pub use logprob::TokenLogprob;
 pub use origin::{TokenOrigin, TokenSource};
 pub use output::Output;
 pub use prompt::Prompt;

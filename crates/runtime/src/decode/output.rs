@@ -1,10 +1,10 @@
 //! The output of a generation.
 
 use super::confidence::ValueConfidence;
-use super::logprob::TokenLogprob;
 use super::origin::TokenOrigin;
 use super::stats::{Finish, Stats};
 use crate::matcher::SourceSpan;
+use crate::sample::TokenLogprob;
 use crate::vocab::TokenId;
 
 /// A finished generation.

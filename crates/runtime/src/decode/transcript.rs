@@ -11,7 +11,6 @@ use super::completion::CompletionKeeper;
 use super::confidence::{ScoredToken, ValueConfidence, confidence_of};
 use super::events::CancelToken;
 use super::json_stream::JsonStream;
-use super::logprob::TokenLogprob;
 use super::origin::{TokenOrigin, TokenSource};
 use super::stats::Finish;
 use super::stop::{Stops, satisfies};
@@ -19,6 +18,7 @@ use super::thinking::Thinking;
 use super::watch::{CutPoint, OutputWatch};
 use crate::draft::DraftSource;
 use crate::matcher::{Matcher, SourceSpan};
+use crate::sample::TokenLogprob;
 use crate::vocab::{TokenId, Vocabulary};
 
 /// The reason why an output ends, apart from the token limit.
@@ -48,15 +48,9 @@ pub(super) struct TokenReports {
 impl TokenReports {
     /// Keeps the reports on the first `tokens` tokens.
     fn truncate(&mut self, tokens: usize) {
-        if let Some(logprobs) = &mut self.logprobs {
-            logprobs.truncate(tokens);
-        }
-        if let Some(origins) = &mut self.origins {
-            origins.truncate(tokens);
-        }
-        if let Some(free) = &mut self.free {
-            free.truncate(tokens);
-        }
+        self.logprobs.iter_mut().for_each(|logprobs| logprobs.truncate(tokens));
+        self.origins.iter_mut().for_each(|origins| origins.truncate(tokens));
+        self.free.iter_mut().for_each(|free| free.truncate(tokens));
     }
 }
 

@@ -226,14 +226,9 @@ impl Gate {
         if self.unlimited {
             return true;
         }
-        let begins = |shares| self.would_start_draft_model(prompt, left, copies, shares);
-        let begun = begins(self.believed_costs());
-        let tried = begun && self.believed_costs() != [1.0; 2] && !begins([1.0; 2]);
-        let left_out = !begun && begins([MIN_BELIEVED; 2]);
-        self.decided(ModelRole::Draft, tried, left_out);
-        // Rows of the target may be what seems too expensive.
-        self.decided(ModelRole::Target, false, left_out);
-        begun
+        let begins =
+            |gate: &Gate, shares| usize::from(gate.would_start_draft_model(prompt, left, copies, shares));
+        self.decide(ModelRole::Draft, begins) > 0
     }
 
     /// Decides as [`starts_draft_model`](Self::starts_draft_model), with these shares of the costs.
@@ -280,6 +275,19 @@ impl Gate {
         self.trust.map(|doubt| doubt.share())
     }
 
+    /// Returns the largest number that `count` finds with the costs that are believed, and notes whether
+    /// other costs would give another one.
+    fn decide(&mut self, of: ModelRole, count: impl Fn(&Gate, [f64; 2]) -> usize) -> usize {
+        let believed = self.believed_costs();
+        let taken = count(self, believed);
+        let tried = believed != [1.0; 2] && taken > count(self, [1.0; 2]);
+        let left_out = count(self, [MIN_BELIEVED; 2]) > taken;
+        self.decided(of, tried, left_out);
+        // Rows of the target may be what seems too expensive in a call of the draft model.
+        self.decided(ModelRole::Target, false, left_out);
+        taken
+    }
+
     /// Notes a decision.
     fn decided(&mut self, of: ModelRole, tried: bool, left_out: bool) {
         let decided = &mut self.decided[of as usize];
@@ -294,10 +302,7 @@ impl Gate {
             return proposals.len();
         }
         let steps = self.steps(worth, proposals);
-        let taken = best_step_count(worth, &steps, self.believed_costs());
-        let tried = self.believed_costs() != [1.0; 2] && taken > best_step_count(worth, &steps, [1.0; 2]);
-        let left_out = taken < steps.len() && best_step_count(worth, &steps, [MIN_BELIEVED; 2]) > taken;
-        self.decided(ModelRole::Target, tried, left_out);
+        let taken = self.decide(ModelRole::Target, |_, shares| best_step_count(worth, &steps, shares));
         self.record(worth, proposals, &steps, taken);
         taken
     }
@@ -360,12 +365,8 @@ impl Gate {
         if let Some(first) = steps.first_mut() {
             first.call = self.call(pending);
         }
-        let asked = best_step_count(worth, &steps, self.believed_costs()) > 0;
-        let tried =
-            asked && self.believed_costs() != [1.0; 2] && best_step_count(worth, &steps, [1.0; 2]) == 0;
-        let left_out = !asked && best_step_count(worth, &steps, [MIN_BELIEVED; 2]) > 0;
-        self.decided(ModelRole::Draft, tried, left_out);
-        self.decided(ModelRole::Target, false, left_out);
+        let calls = |_: &Gate, shares| usize::from(best_step_count(worth, &steps, shares) > 0);
+        let asked = self.decide(ModelRole::Draft, calls) > 0;
         self.record(worth, &[own], &steps[..1], usize::from(asked));
         asked
     }

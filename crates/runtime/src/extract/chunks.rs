@@ -17,6 +17,7 @@ use std::ops::Range;
 
 use unicode_segmentation::UnicodeSegmentation;
 
+use super::spans::TextSpan;
 use crate::error::{Error, ErrorKind, Result};
 
 /// The lengths of parts.
@@ -29,21 +30,8 @@ pub struct ChunkOptions {
     pub overlap: usize,
 }
 
-/// A part of a text.
-#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
-pub struct Chunk {
-    /// The part in bytes of UTF-8.
-    #[serde(serialize_with = "pair")]
-    pub bytes: Range<usize>,
-    /// The part in characters (Unicode scalar values).
-    #[serde(serialize_with = "pair")]
-    pub chars: Range<usize>,
-}
-
-/// Writes a range as a list of its start and end.
-fn pair<S: serde::Serializer>(range: &Range<usize>, to: S) -> Result<S::Ok, S::Error> {
-    serde::Serialize::serialize(&[range.start, range.end], to)
-}
+/// A part of a text: its place there.
+pub type Chunk = TextSpan;
 
 /// Counts the tokens of a text.
 type Count<'a> = &'a dyn Fn(&str) -> Result<usize>;

@@ -28,7 +28,7 @@ use crate::matcher::SourceSpan;
 /// Largest number of occurrences that are listed for a value.
 pub const MAX_OCCURRENCES: usize = 100;
 
-/// A part of the source text.
+/// A part of a text.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct TextSpan {
     /// Byte offsets.

@@ -34,8 +34,7 @@ use crate::vocab::TokenId;
 #[derive(Debug, Clone)]
 pub struct Sampler {
     params: SamplingParams,
-    report_legal_mass: bool,
-    report_raw: bool,
+    reports: bool,
 }
 
 /// A chosen token.
@@ -45,15 +44,23 @@ pub struct Sampled {
     pub token: TokenId,
     /// Its log-probability after penalties, bias and mask, before temperature and truncation.
     pub logprob: f32,
-    /// Share of the probability that lies on legal tokens (after penalties and bias, before
-    /// temperature). Present only with [`Sampler::with_legal_mass`].
-    pub legal_mass: Option<f32>,
-    /// Its probability less that of the most probable other legal token, after penalties, bias and
-    /// mask, before temperature. Present only with [`Sampler::with_logprobs`].
-    pub margin: Option<f32>,
-    /// Its log-probability according to the model, before penalties, bias and mask. Present only
-    /// with [`Sampler::with_logprobs`].
-    pub raw_logprob: Option<f32>,
+    /// What else is known of it. Present only with [`Sampler::with_logprobs`].
+    pub report: Option<TokenLogprob>,
+}
+
+/// Log-probabilities of a token.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct TokenLogprob {
+    /// The model's own, before penalties, bias and mask.
+    pub raw: f32,
+    /// Among the legal tokens, after penalties, bias and mask, before temperature and truncation.
+    pub masked: f32,
+    /// Share of the probability on legal tokens, after penalties and bias: 1 if the constraint
+    /// excluded nothing probable, near 0 if the model preferred other tokens.
+    pub legal_mass: f32,
+    /// The probability of the token less that of the most probable other legal token, on the scale
+    /// of `masked`: 1 if no other token is legal, negative if another one is more probable.
+    pub margin: f32,
 }
 
 /// A token that may still be chosen.
@@ -73,22 +80,15 @@ impl Sampler {
     /// Returns [`InvalidOption`](ErrorKind::InvalidOption) if a parameter is out of its range.
     pub fn new(params: SamplingParams) -> Result<Self> {
         params.check()?;
-        Ok(Sampler { params, report_legal_mass: false, report_raw: false })
-    }
-
-    /// Also reports the share of the probability that the mask leaves. Costs an exponential per
-    /// token.
-    pub fn with_legal_mass(mut self) -> Self {
-        self.report_legal_mass = true;
-        self
+        Ok(Sampler { params, reports: false })
     }
 
     /// Also reports the model's own log-probability, the margin, and the share of the probability that
     /// the mask leaves. Costs a copy of the logits, two exponentials per token, and a pass over the
     /// legal logits.
     pub fn with_logprobs(mut self) -> Self {
-        self.report_raw = true;
-        self.with_legal_mass()
+        self.reports = true;
+        self
     }
 
     /// Returns the parameters.
@@ -112,7 +112,7 @@ impl Sampler {
         position: u64,
         history: &[TokenId],
     ) -> Result<Sampled> {
-        let raw = self.report_raw.then(|| logits.to_vec());
+        let raw = self.reports.then(|| logits.to_vec());
         let (best, chosen) = self.pick(logits, mask, position, history)?;
         Ok(self.describe(logits, mask, (best, chosen), raw))
     }
@@ -129,7 +129,7 @@ impl Sampler {
         history: &[TokenId],
         token: TokenId,
     ) -> Result<Sampled> {
-        let raw = self.report_raw.then(|| logits.to_vec());
+        let raw = self.reports.then(|| logits.to_vec());
         self.adjust(logits, history)?;
         let chosen = Candidate { token, logit: logits[token as usize] };
         Ok(self.describe(logits, mask, (best(logits, mask)?, chosen), raw))
@@ -143,14 +143,14 @@ impl Sampler {
         raw: Option<Vec<f32>>,
     ) -> Sampled {
         let total = log_sum(logits, mask, best.logit);
-        let legal_mass = self.report_legal_mass.then(|| legal_mass(logits, best.logit, total));
-        Sampled {
-            token: chosen.token,
-            logprob: chosen.logit - best.logit - total,
-            legal_mass,
-            margin: raw.as_ref().map(|_| log_probabilities::margin(logits, mask, (best, chosen), total)),
-            raw_logprob: raw.map(|raw| log_softmax(&raw, chosen.token as usize)),
-        }
+        let masked = chosen.logit - best.logit - total;
+        let report = raw.map(|raw| TokenLogprob {
+            raw: log_softmax(&raw, chosen.token as usize),
+            masked,
+            legal_mass: legal_mass(logits, best.logit, total),
+            margin: log_probabilities::margin(logits, mask, (best, chosen), total),
+        });
+        Sampled { token: chosen.token, logprob: masked, report }
     }
 
     /// Returns the token that [`sample`](Self::sample) chooses, without its log-probability. This
@@ -170,7 +170,7 @@ impl Sampler {
 
     /// Returns true if values beyond the chosen token's log-probability are reported.
     pub(crate) fn reports(&self) -> bool {
-        self.report_raw || self.report_legal_mass
+        self.reports
     }
 
     /// Returns the most probable legal token after penalties and bias, and the chosen token.

@@ -12,7 +12,7 @@
 use std::cmp::Ordering;
 
 use super::log_probabilities::margin;
-use super::{Candidate, Sampled, Sampler, best, for_legal, legal_mass, log_softmax, log_sum};
+use super::{Candidate, Sampled, Sampler, TokenLogprob, best, for_legal, legal_mass, log_softmax, log_sum};
 use crate::error::Result;
 use crate::vocab::TokenId;
 
@@ -33,11 +33,11 @@ impl Sampler {
         history: &[TokenId],
         most: usize,
     ) -> Result<Vec<Sampled>> {
-        let raw = self.report_raw.then(|| logits.to_vec());
+        let raw = self.reports.then(|| logits.to_vec());
         self.adjust(logits, history)?;
         let best = best(logits, mask)?;
         let total = log_sum(logits, mask, best.logit);
-        let legal_mass = self.report_legal_mass.then(|| legal_mass(logits, best.logit, total));
+        let raw = raw.map(|raw| (raw, legal_mass(logits, best.logit, total)));
         let mut candidates: Vec<Candidate> = Vec::new();
         for_legal(logits, mask, |token, logit| {
             if logit > f32::NEG_INFINITY {
@@ -54,12 +54,15 @@ impl Sampler {
         }
         candidates.truncate(most);
         candidates.sort_unstable_by(order);
-        let sampled = |c: Candidate| Sampled {
-            token: c.token,
-            logprob: c.logit - best.logit - total,
-            legal_mass,
-            margin: raw.as_ref().map(|_| margin(logits, mask, (best, c), total)),
-            raw_logprob: raw.as_ref().map(|raw| log_softmax(raw, c.token as usize)),
+        let sampled = |c: Candidate| {
+            let logprob = c.logit - best.logit - total;
+            let report = raw.as_ref().map(|(raw, legal_mass)| TokenLogprob {
+                raw: log_softmax(raw, c.token as usize),
+                masked: logprob,
+                legal_mass: *legal_mass,
+                margin: margin(logits, mask, (best, c), total),
+            });
+            Sampled { token: c.token, logprob, report }
         };
         Ok(candidates.into_iter().map(sampled).collect())
     }

@@ -69,17 +69,12 @@ impl Handle {
         if self.done.is_some() {
             return None;
         }
-        match self.messages.recv() {
-            Ok(HandleMessage::Event(occurrence)) => Some(occurrence),
-            Ok(HandleMessage::Done(output)) => {
-                self.done = Some(output);
-                None
-            }
-            Err(_) => {
-                self.done = Some(Box::new(Err(dropped())));
-                None
-            }
-        }
+        self.done = Some(match self.messages.recv() {
+            Ok(HandleMessage::Event(occurrence)) => return Some(occurrence),
+            Ok(HandleMessage::Done(output)) => output,
+            Err(_) => Box::new(Err(dropped())),
+        });
+        None
     }
 
     /// Waits for the end of the request, but no longer than `limit`; returns true if it has ended.

@@ -20,7 +20,6 @@ use super::{Ranked, Scored, check_count, rank, refused};
 use crate::decode::engine::Engine;
 use crate::decode::events::CancelToken;
 use crate::decode::json_stream::JsonStream;
-use crate::decode::logprob::TokenLogprob;
 use crate::decode::output::Output;
 use crate::decode::request::{Request, room};
 use crate::decode::stats::{Finish, Mode, Stats};
@@ -29,7 +28,7 @@ use crate::decode::watch::OutputWatch;
 use crate::error::{Error, ErrorKind, Result};
 use crate::matcher::{CompiledGrammar, Matcher};
 use crate::model::{KvCache, Segment};
-use crate::sample::{Sampled, Sampler};
+use crate::sample::{Sampled, Sampler, TokenLogprob};
 use crate::vocab::TokenId;
 
 /// Options for the ranking of beams and the end of the search.
@@ -357,13 +356,7 @@ impl<'a> Search<'a> {
             watch.advance(bytes);
         }
         if self.logprobs {
-            let known = sampled.raw_logprob.zip(sampled.legal_mass);
-            beam.logprobs.push(known.map(|(raw, legal_mass)| TokenLogprob {
-                raw,
-                masked: sampled.logprob,
-                legal_mass,
-                margin: sampled.margin.unwrap_or_default(),
-            }));
+            beam.logprobs.push(sampled.report);
         }
         Ok(())
     }

@@ -10,11 +10,10 @@
 //! first does not fit.
 
 use super::{Session, Verified};
-use crate::decode::logprob::TokenLogprob;
 use crate::decode::watch::{CutPoint, OutputWatch, StringEnd, close_string};
 use crate::error::Result;
 use crate::matcher::Matcher;
-use crate::sample::Sampled;
+use crate::sample::TokenLogprob;
 use crate::vocab::TokenId;
 
 /// A position of the output, and the tokens before it.
@@ -69,7 +68,7 @@ impl Session {
                 return Ok(TokenChoice::Token(token, None));
             }
             let sampled = self.sampler.report(logits, Some(&self.row), history, token)?;
-            return Ok(TokenChoice::Token(token, logprob(&sampled)));
+            return Ok(TokenChoice::Token(token, sampled.report));
         }
         match watch.string_end(self.output.vocab.token_bytes(token)) {
             StringEnd::Back(to) => {
@@ -90,7 +89,7 @@ impl Session {
             return Ok(TokenChoice::Token(self.sampler.choose(logits, mask, at.number, at.history)?, None));
         }
         let sampled = self.sampler.sample(logits, mask, at.number, at.history)?;
-        Ok(TokenChoice::Token(sampled.token, logprob(&sampled)))
+        Ok(TokenChoice::Token(sampled.token, sampled.report))
     }
 
     /// Takes back the output after a cut in a string. The next position closes the string.
@@ -105,11 +104,4 @@ impl Session {
         self.cache.truncate(self.output.history.len() - 1);
         self.unverified = None;
     }
-}
-
-/// Returns the log-probabilities of a token, if the sampler reports them.
-fn logprob(sampled: &Sampled) -> Option<TokenLogprob> {
-    let (raw, legal_mass) = sampled.raw_logprob.zip(sampled.legal_mass)?;
-    let margin = sampled.margin.unwrap_or_default();
-    Some(TokenLogprob { raw, masked: sampled.logprob, legal_mass, margin })
 }

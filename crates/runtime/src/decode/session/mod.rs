@@ -13,11 +13,10 @@
 //! One forward per round; the rest is lookups.
 
 mod choice;
-mod origins;
+mod jump_forward;
 mod step;
 mod stream;
 mod trace_log;
-mod unverified;
 mod verify;
 
 use std::time::Instant;
@@ -26,7 +25,7 @@ use super::completion::CompletionKeeper;
 use super::drafting::{Draft, Drafter, FinishedDraft};
 use super::events::CancelToken;
 use super::output::Output;
-use super::request::room;
+use super::request::{Request, room};
 use super::stats::{Finish, Mode, Stats};
 use super::stop::Stops;
 use super::thinking::Thinking;
@@ -41,24 +40,18 @@ use crate::vocab::{TokenId, Vocabulary};
 pub(super) use step::{MaskJob, NextForward};
 pub(super) use stream::OnEvent;
 use stream::OutputStream;
-use trace_log::{TraceLog, rejected_of};
+use trace_log::{TraceLog, origins_of, rejected_of};
 use verify::Verified;
 
-/// Options of a session.
-pub(super) struct SessionOptions {
+/// What a session needs beside its request.
+pub(super) struct SessionParts {
+    pub prompt: Vec<TokenId>,
+    pub matcher: Option<Matcher>,
     pub sampler: Sampler,
-    pub mode: Mode,
     pub drafter: Drafter,
-    pub max_tokens: usize,
-    pub stops: Stops,
-    pub close: bool,
     pub watch: Option<OutputWatch>,
-    pub thinking: Option<Thinking>,
+    /// Overrides the request.
     pub logprobs: bool,
-    pub origins: bool,
-    pub trace: bool,
-    pub confidence: bool,
-    pub source_spans: bool,
     pub cancel: Vec<CancelToken>,
 }
 
@@ -118,16 +111,16 @@ impl Session {
     pub(super) fn new(
         target: &Model,
         vocab: &Vocabulary,
-        prompt: Vec<TokenId>,
-        matcher: Option<Matcher>,
-        setup: SessionOptions,
+        request: &Request,
+        parts: SessionParts,
     ) -> Result<Self> {
-        let max_tokens = room(prompt.len(), target.config().context, setup.max_tokens)?;
-        let end = setup.thinking.as_ref().map(Thinking::end);
-        let closed = matcher.as_ref().filter(|_| setup.close);
+        let SessionParts { prompt, matcher, logprobs, .. } = parts;
+        let max_tokens = room(prompt.len(), target.config().context, request.max_tokens)?;
+        let end = request.thinking.as_ref().map(Thinking::end);
+        let closed = matcher.as_ref().filter(|_| request.close_before_limit);
         let closer = closed.and_then(|m| CompletionKeeper::new(m, end, max_tokens));
-        let watch = setup.watch.filter(|_| matcher.as_ref().is_some_and(|m| !m.is_token_level()));
-        let stats = Stats { prompt_tokens: prompt.len(), mode: setup.mode, ..Stats::default() };
+        let watch = parts.watch.filter(|_| matcher.as_ref().is_some_and(|m| !m.is_token_level()));
+        let stats = Stats { prompt_tokens: prompt.len(), mode: request.mode, ..Stats::default() };
         let output = Transcript {
             vocab: vocab.clone(),
             matcher,
@@ -135,16 +128,16 @@ impl Session {
             history: prompt,
             max_tokens,
             text: Vec::new(),
-            answer: setup.thinking.is_none().then_some(0),
-            thinking: setup.thinking,
-            stops: setup.stops,
-            cancel: setup.cancel,
+            answer: request.thinking.is_none().then_some(0),
+            thinking: request.thinking.clone(),
+            stops: Stops::new(request.stop.clone(), request.stop_tokens.clone())?,
+            cancel: parts.cancel,
             completion_keeper: closer,
             watch,
             reports: TokenReports {
-                logprobs: (setup.logprobs || setup.confidence).then(Vec::new),
-                free: setup.confidence.then(Vec::new),
-                origins: setup.origins.then(Vec::new),
+                logprobs: (logprobs || request.confidence).then(Vec::new),
+                free: request.confidence.then(Vec::new),
+                origins: (request.origins || request.trace).then(Vec::new),
                 end_logprob: None,
             },
             ending: None,
@@ -152,18 +145,18 @@ impl Session {
         Ok(Session {
             target: target.clone(),
             cache: target.new_cache()?,
-            sampler: setup.sampler,
-            mode: setup.mode,
-            drafter: setup.drafter,
+            sampler: parts.sampler,
+            mode: request.mode,
+            drafter: parts.drafter,
             output,
             phase: Phase::Idle,
             input: TargetInput::default(),
             masks: Vec::new(),
             row: vec![0; vocab.bitmask_words()],
             stream: OutputStream::default(),
-            reports_logprobs: setup.logprobs,
-            reports_source_spans: setup.source_spans,
-            trace: setup.trace.then(TraceLog::default),
+            reports_logprobs: logprobs,
+            reports_source_spans: request.source_spans,
+            trace: request.trace.then(TraceLog::default),
             stats,
             begun: Instant::now(),
             unverified: None,
@@ -217,7 +210,7 @@ impl Session {
         let output = &mut self.output;
         let keep = output.history.len() + verified.chosen;
         let of_round =
-            output.reports.origins.as_ref().map_or_else(Vec::new, |_| origins::origins_of(draft, &verified));
+            output.reports.origins.as_ref().map_or_else(Vec::new, |_| origins_of(draft, &verified));
         if let Some(trace) = &mut self.trace {
             let forwards = (self.input.tokens.len(), self.drafter.model_forwards());
             let tokens = verified.tokens.iter().zip(&of_round);

@@ -4,6 +4,7 @@
 //!
 //! Linear in the drafts; nothing unless the request asks for a trace.
 
+use super::Verified;
 use crate::decode::drafting::FinishedDraft;
 use crate::decode::origin::{TokenOrigin, TokenSource};
 use crate::decode::stats::Stats;
@@ -73,4 +74,17 @@ pub(super) fn rejected_of(draft: &FinishedDraft, begin: usize, chosen: usize) ->
     let tokens: Vec<TracedToken> = draft.proposals()[chosen..].iter().map(token).collect();
     let rejected = RejectedDraft { after: begin + chosen, tokens };
     Some(rejected).filter(|rejected| !rejected.tokens.is_empty()).into_iter().collect()
+}
+
+/// Returns the origins of the tokens of a round.
+pub(super) fn origins_of(draft: &FinishedDraft, verified: &Verified) -> Vec<TokenOrigin> {
+    let (agreed, rejected) = draft.proposals().split_at(verified.chosen);
+    let proposed = |proposal: &Proposal| TokenOrigin::new(TokenSource::Proposed(proposal.source()));
+    let mut origins: Vec<TokenOrigin> = agreed.iter().map(proposed).collect();
+    origins.resize(verified.tokens.len(), TokenOrigin::new(TokenSource::Sampled));
+    // If the output ended at a position, no token replaced the proposals there.
+    if let Some(origin) = origins.get_mut(verified.chosen) {
+        origin.rejected += rejected.len() as u32;
+    }
+    origins
 }

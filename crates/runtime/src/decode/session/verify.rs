@@ -5,10 +5,11 @@ use super::choice::TokenChoice;
 use super::{Ending, Session};
 use crate::decode::confidence::is_forced;
 use crate::decode::drafting::FinishedDraft;
-use crate::decode::logprob::TokenLogprob;
+use crate::decode::transcript::Transcript;
 use crate::decode::watch::{CutPoint, OutputWatch};
 use crate::error::Result;
 use crate::matcher::Matcher;
+use crate::sample::TokenLogprob;
 use crate::vocab::TokenId;
 
 /// The result of a verification.
@@ -82,12 +83,7 @@ impl Session {
         let mut verified = Verified::default();
         let mut watch = output.watch.clone();
         let mut history = output.history.clone();
-        // The end of the text, as far as a stop text may reach back.
-        let memory = output.stops.memory().max(output.thinking.as_ref().map_or(0, |t| t.end().len()));
-        let tail = output.text.len().saturating_sub(memory);
-        // The offset of the answer in that end.
-        let mut answer = output.answer.map(|at| at.saturating_sub(tail));
-        let mut text = output.text[tail..].to_vec();
+        let mut tail = TextTail::of(output);
         while let Some(logits) = rows.get_mut(verified.chosen) {
             if let Some(matcher) = &mut matcher {
                 self.fill_row(matcher, verified.chosen);
@@ -101,7 +97,7 @@ impl Session {
                 }
             };
             let position = history.len() - self.output.prompt;
-            verified.ending = self.ending_at(token, answer.is_some());
+            verified.ending = self.ending_at(token, tail.answer.is_some());
             if verified.ending.is_some() {
                 verified.end_logprob = logprob;
                 break;
@@ -126,24 +122,17 @@ impl Session {
             history.push(token);
             verified.tokens.push(token);
             verified.logprobs.push(logprob);
-            let output = &self.output;
-            let bytes = output.vocab.token_bytes(token);
-            text.extend_from_slice(bytes);
+            let bytes = self.output.vocab.token_bytes(token);
+            tail.push(&self.output, bytes);
             if let Some(watch) = &mut watch {
                 watch.advance(bytes);
             }
-            // The text is cut where the tokens become output.
-            let begins = || output.thinking.as_ref()?.answer_begins(&text, bytes.len());
-            answer = answer.or_else(begins);
             if !agreed {
                 break;
             }
             verified.chosen += 1;
-            if position + 1 >= output.max_tokens
-                || output.thinking_budget_spent(&text, position + 1, answer.is_some())
-                || output.stops.find_in_answer(&text, answer, bytes.len()).is_some()
-                || matcher.as_ref().is_some_and(Matcher::is_terminated)
-            {
+            let is_terminated = matcher.as_ref().is_some_and(Matcher::is_terminated);
+            if is_terminated || tail.ends(&self.output, position + 1, bytes.len()) {
                 break;
             }
         }
@@ -167,6 +156,38 @@ impl Session {
             Some(ahead) => self.row.copy_from_slice(ahead),
             None => matcher.fill_bitmask(&mut self.row),
         }
+    }
+}
+
+/// The end of the text with the tokens of a round, as far back as a stop text may reach.
+struct TextTail {
+    text: Vec<u8>,
+    /// Offset of the answer in it.
+    answer: Option<usize>,
+}
+
+impl TextTail {
+    fn of(output: &Transcript) -> Self {
+        let memory = output.stops.memory().max(output.thinking.as_ref().map_or(0, |t| t.end().len()));
+        let start = output.text.len().saturating_sub(memory);
+        TextTail {
+            text: output.text[start..].to_vec(),
+            answer: output.answer.map(|at| at.saturating_sub(start)),
+        }
+    }
+
+    fn push(&mut self, output: &Transcript, bytes: &[u8]) {
+        self.text.extend_from_slice(bytes);
+        let begins = || output.thinking.as_ref()?.answer_begins(&self.text, bytes.len());
+        self.answer = self.answer.or_else(begins);
+    }
+
+    /// Returns true if the round ends after its last token, of `new` bytes, with `emitted` tokens in all.
+    /// The text is cut where the tokens become output.
+    fn ends(&self, output: &Transcript, emitted: usize, new: usize) -> bool {
+        emitted >= output.max_tokens
+            || output.thinking_budget_spent(&self.text, emitted, self.answer.is_some())
+            || output.stops.find_in_answer(&self.text, self.answer, new).is_some()
     }
 }
 

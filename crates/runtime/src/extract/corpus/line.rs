@@ -33,7 +33,7 @@ pub struct Outcome {
 }
 
 /// The members of a line, in their order.
-#[derive(Serialize)]
+#[derive(Default, Serialize)]
 struct Line<'a> {
     #[serde(skip_serializing_if = "String::is_empty")]
     source: String,
@@ -106,13 +106,9 @@ impl Task {
             source: self.name(),
             id: self.id.as_ref(),
             record: Some(None),
-            records: None,
             finish: "error",
-            confidence: None,
-            spans: None,
-            partial: None,
             error: Some(error.to_string()),
-            key: None,
+            ..Line::default()
         })
     }
 }

@@ -1,0 +1,367 @@
+//! The tokenizer in the metadata of a GGUF file.
+//!
+//! Two kinds are read. `gpt2` is byte-level BPE with a list of merges and the name of a
+//! pre-tokenizer. `llama` is SentencePiece BPE with scores and bytes as fallback. They become the
+//! same tokenizer, made of the same parts, as from a `tokenizer.json` of the same model, so both
+//! give the same tokens. A tokenizer that cannot be represented exactly is refused, not
+//! approximated: with other tokens than in its training a model gets worse without an error. Sizes
+//! are bounded before memory is taken.
+//!
+//! # Cost
+//!
+//! About the cost of reading a `tokenizer.json`.
+//!
+//! # Alternatives considered
+//!
+//! Writing a `tokenizer.json` and parsing it again was rejected. It doubles the work, and errors
+//! would name positions that no file has.
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+use tokenizers::models::bpe::{BPE, Merges, Vocab};
+use tokenizers::{AddedToken, NormalizerWrapper, PreTokenizerWrapper, Tokenizer};
+
+use crate::error::{Error, ErrorKind, Place, Result};
+use crate::model::loading::file_data::FileData;
+use crate::model::loading::gguf::file::{Gguf, TEMPLATE};
+use crate::model::loading::gguf::open_gguf;
+use crate::vocab::sentencepiece::{ListNames, Piece, SPACE, merges};
+use crate::vocab::{TokenSpelling, Vocabulary};
+
+/// Maximum number of tokens.
+const MAX_TOKENS: u64 = 1 << 20;
+/// Maximum number of merges.
+const MAX_MERGES: u64 = 1 << 21;
+/// Maximum number of bytes of all tokens together, and of all merges.
+const MAX_TEXT: u64 = 1 << 26;
+/// Maximum number of tokens that are matched in texts before anything else; [`MAX_ADDED_TEXT`]
+/// limits their bytes.
+const MAX_ADDED: usize = 1 << 16;
+const MAX_ADDED_TEXT: usize = 1 << 20;
+
+const MODEL: &str = "tokenizer.ggml.model";
+const PRE: &str = "tokenizer.ggml.pre";
+const ADD_BOS: &str = "tokenizer.ggml.add_bos_token";
+const BOS: &str = "tokenizer.ggml.bos_token_id";
+const TOKENS: &str = "tokenizer.ggml.tokens";
+const TYPES: &str = "tokenizer.ggml.token_type";
+const MERGES: &str = "tokenizer.ggml.merges";
+const SCORES: &str = "tokenizer.ggml.scores";
+const ADD_SPACE: &str = "tokenizer.ggml.add_space_prefix";
+
+/// The pattern by which GPT-2 cuts a text into words.
+const GPT2: &str = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+";
+/// Llama 3: a line break ends a word, and up to three digits are one.
+const LLAMA3: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
+/// Qwen2: the same with single digits.
+const QWEN2: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
+/// GPT-4o: letters are cut where lower case ends and upper case begins, with a contraction at the end.
+const GPT4O: &str = r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+";
+/// A single digit, or another character that is a number.
+const DIGIT: &str = r"\p{N}";
+
+/// The pre-tokenizer of a name in [`PRE`].
+struct PreTokenizer {
+    /// Each pattern cuts the pieces of the one before it, at its matches and between them.
+    patterns: &'static [&'static str],
+    /// True if a word that is a token is encoded as that token, whatever the merges give.
+    ignore_merges: bool,
+    /// True if texts are brought into composed form (NFC).
+    composed: bool,
+}
+
+fn pre_tokenizer(name: &str) -> Option<PreTokenizer> {
+    let plain = |patterns| PreTokenizer { patterns, ignore_merges: false, composed: false };
+    Some(match name {
+        "gpt-2" | "phi-2" => plain(&[GPT2]),
+        // The name that a converter writes if it does not recognise the pre-tokenizer.
+        "default" => plain(&[r"[\p{P}\$\+<=>\^~\|]+", GPT2, r"\p{N}+", "[0-9][0-9][0-9]"]),
+        "smollm" | "starcoder" | "refact" => plain(&[DIGIT, GPT2]),
+        "llama-bpe" | "llama3" | "llama-v3" => PreTokenizer { ignore_merges: true, ..plain(&[LLAMA3]) },
+        // OLMo 2 and Phi-4 have the pattern of Llama 3, but merges decide.
+        "dbrx" => plain(&[LLAMA3]),
+        "gpt-4o" | "llama4" => plain(&[GPT4O]),
+        "qwen2" | "deepseek-r1-qwen" => PreTokenizer { composed: true, ..plain(&[QWEN2]) },
+        _ => return None,
+    })
+}
+
+/// The control tokens of Phi-3 that leave the white space after them.
+const KEEPING: [&str; 3] = ["<unk>", "<s>", "<|endoftext|>"];
+
+/// The type of a token, as numbered in the files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum TokenKind {
+    Normal,
+    /// Unknown text or a control token: never text.
+    Special,
+    /// Text that is a token wherever it occurs.
+    UserDefined,
+    Unused,
+    Byte,
+}
+
+/// Reads the tokenizer in the metadata of a GGUF file, with the end tokens of the metadata. Reads
+/// tokenizers of the kinds `gpt2` and `llama`, see `docs/models.md`.
+///
+/// # Errors
+/// Returns an error if the file has no tokenizer, one of another kind, or one that contradicts
+/// itself.
+pub fn vocabulary_from_gguf(path: impl AsRef<Path>) -> Result<Vocabulary> {
+    let path = path.as_ref();
+    open_gguf(path).and_then(|gguf| gguf.vocabulary()).map_err(|e| e.at(Place::File(path.to_owned())))
+}
+
+/// Reads the tokenizer of a GGUF file in memory; see [`vocabulary_from_gguf`].
+///
+/// # Errors
+/// Returns the errors of [`vocabulary_from_gguf`].
+pub fn vocabulary_from_gguf_bytes(bytes: &[u8]) -> Result<Vocabulary> {
+    Gguf::open(vec![FileData::Borrowed(bytes)])?.vocabulary()
+}
+
+impl Gguf<'_> {
+    /// Reads the tokenizer of the metadata.
+    fn vocabulary(&self) -> Result<Vocabulary> {
+        let kind = self.text(MODEL).map(str::to_owned);
+        let (tokenizer, spelling) = match kind.as_deref() {
+            Some("gpt2") => (self.byte_level()?, TokenSpelling::ByteLevel),
+            Some("llama") => (self.sentence_piece()?, TokenSpelling::SentencePiece),
+            Some(other) => return Err(unsupported(format!("`{MODEL}` is `{}`", other.escape_debug()))),
+            None => return Err(lacks(MODEL)),
+        };
+        let vocabulary = Vocabulary::from_tokenizer(tokenizer, spelling)?;
+        let (bos, ends) = (self.bos(spelling)?, self.ends()?);
+        let vocabulary = vocabulary.with_bos(bos);
+        Ok(if ends.is_empty() { vocabulary } else { vocabulary.with_eos(ends) })
+    }
+
+    /// Returns the token before a prompt, if any. Where a file has no entry, the kind of tokenizer
+    /// decides.
+    fn bos(&self, spelling: TokenSpelling) -> Result<Vec<u32>> {
+        let piece = matches!(spelling, TokenSpelling::SentencePiece);
+        let llama3 = matches!(self.text(PRE), Some("llama-bpe" | "llama3" | "llama-v3"));
+        if !self.flag(ADD_BOS)?.unwrap_or(piece || llama3) {
+            return Ok(Vec::new());
+        }
+        let id = self.optional(BOS)?.or(piece.then_some(1));
+        Ok(id.and_then(|id| u32::try_from(id).ok()).into_iter().collect())
+    }
+
+    /// Builds a byte-level BPE tokenizer.
+    fn byte_level(&self) -> Result<Tokenizer> {
+        let name = self.text(PRE).ok_or_else(|| lacks(PRE))?;
+        let pre = pre_tokenizer(name)
+            .ok_or_else(|| unsupported(format!("the pre-tokenizer `{}` of `{PRE}`", name.escape_debug())))?;
+        let tokens = self.tokens()?;
+        let vocab = tokens.vocab()?;
+        let merges = self.string_list(MERGES, MAX_MERGES, MAX_TEXT)?.ok_or_else(|| lacks(MERGES))?;
+        let pairs = pairs(&merges, tokens.longest())?;
+        let bpe = BPE::builder().vocab_and_merges(vocab, pairs).ignore_merges(pre.ignore_merges).build();
+        // The builder looks up every merge. Only if it fails, the faulty one is searched again.
+        let bpe = bpe.map_err(|e| tokens.faulty_merge(&merges).unwrap_or_else(|| inconsistent(e)))?;
+        let mut tokenizer = Tokenizer::new(bpe);
+        if pre.composed {
+            let normalizer: NormalizerWrapper = part(json!({ "type": "NFC" }))?;
+            tokenizer.with_normalizer(Some(normalizer)).map_err(inconsistent)?;
+        }
+        let split = |p: &&str| json!({ "type": "Split", "pattern": { "Regex": p }, "behavior": "Isolated", "invert": false });
+        let bytes = json!({ "type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": false });
+        let parts: Vec<Value> = pre.patterns.iter().map(split).chain([bytes]).collect();
+        let cut: PreTokenizerWrapper = part(json!({ "type": "Sequence", "pretokenizers": parts }))?;
+        tokenizer.with_pre_tokenizer(Some(cut));
+        tokens.add_to(&mut tokenizer)?;
+        Ok(tokenizer)
+    }
+
+    /// Builds a SentencePiece BPE tokenizer.
+    fn sentence_piece(&self) -> Result<Tokenizer> {
+        let mut tokens = self.tokens()?;
+        tokens.strips = self.text("general.architecture") == Some("phi3");
+        let vocab = tokens.vocab()?;
+        let scores = self.number_list(SCORES, MAX_TOKENS)?.ok_or_else(|| lacks(SCORES))?;
+        same_length(SCORES, scores.len(), tokens.texts.len())?;
+        if let Some(byte) = (0..=255u8).find(|b| {
+            !vocab
+                .get(&format!("<0x{b:02X}>"))
+                .is_some_and(|&id| tokens.kinds[id as usize] == TokenKind::Byte)
+        }) {
+            return Err(fault(format!("`{TOKENS}` has no token for the byte 0x{byte:02X}")));
+        }
+        let all = tokens.texts.iter().zip(&tokens.kinds).zip(scores);
+        let pieces: Vec<Piece> = all
+            .filter(|((text, kind), _)| **kind == TokenKind::Normal && !text.is_empty())
+            .map(|((text, _), score)| Piece { text, score })
+            .collect();
+        let names = ListNames { pieces: TOKENS, scores: SCORES };
+        let merges = merges(&pieces, names).map_err(|e| e.hint(HINT))?;
+        // Needs no token for unknown text: every byte has a token.
+        let bpe = BPE::builder().vocab_and_merges(vocab, merges).byte_fallback(true).build();
+        let mut tokenizer = Tokenizer::new(bpe.map_err(inconsistent)?);
+        let spaces = json!({ "type": "Replace", "pattern": { "String": " " }, "content": SPACE });
+        let mut steps = vec![spaces];
+        if self.flag(ADD_SPACE)?.unwrap_or(true) {
+            steps.insert(0, json!({ "type": "Prepend", "prepend": SPACE }));
+        }
+        let normalizer: NormalizerWrapper = part(json!({ "type": "Sequence", "normalizers": steps }))?;
+        tokenizer.with_normalizer(Some(normalizer)).map_err(inconsistent)?;
+        tokens.add_to(&mut tokenizer)?;
+        Ok(tokenizer)
+    }
+
+    fn tokens(&self) -> Result<Tokens<'_>> {
+        let texts = self.string_list(TOKENS, MAX_TOKENS, MAX_TEXT)?.ok_or_else(|| lacks(TOKENS))?;
+        let kinds = self.number_list(TYPES, MAX_TOKENS)?.ok_or_else(|| lacks(TYPES))?;
+        same_length(TYPES, kinds.len(), texts.len())?;
+        let kind = |(i, &n): (usize, &f64)| match n {
+            1.0 => Ok(TokenKind::Normal),
+            2.0 | 3.0 => Ok(TokenKind::Special),
+            4.0 => Ok(TokenKind::UserDefined),
+            5.0 => Ok(TokenKind::Unused),
+            6.0 => Ok(TokenKind::Byte),
+            _ => Err(fault(format!("entry {i} of `{TYPES}` is {n}; 1 to 6 are known"))),
+        };
+        let mut kinds: Vec<TokenKind> = kinds.iter().enumerate().map(kind).collect::<Result<_>>()?;
+        // Some converters write the marks of turns as text, so that they would be cut into pieces.
+        let templates: Vec<&str> = self.texts(TEMPLATE).map(|(_, source)| source).collect();
+        for (text, kind) in texts.iter().zip(&mut kinds) {
+            let is_mark = |text: &str| {
+                text.starts_with("<|") && text.ends_with("|>")
+                    || text.ends_with("_of_turn>") && text.starts_with('<')
+            };
+            if *kind == TokenKind::Normal && is_mark(text) && templates.iter().any(|t| t.contains(text)) {
+                tracing::warn!(
+                    "`{TYPES}` says that {text} of the chat template is text; it is read as a token"
+                );
+                *kind = TokenKind::Special;
+            }
+        }
+        Ok(Tokens { texts, kinds, strips: false })
+    }
+}
+
+/// The tokens of a file with their types.
+struct Tokens<'a> {
+    texts: Vec<&'a str>,
+    kinds: Vec<TokenKind>,
+    /// True if control tokens take the white space after them, except those of [`KEEPING`]. The
+    /// tokenizers of Phi-3 do, and their GGUF files do not say so.
+    strips: bool,
+}
+
+impl Tokens<'_> {
+    /// Returns ids by text. Unused and empty entries are no tokens.
+    fn vocab(&self) -> Result<Vocab> {
+        let mut vocab = Vocab::with_capacity(self.texts.len());
+        for (id, (text, kind)) in self.texts.iter().zip(&self.kinds).enumerate() {
+            if *kind != TokenKind::Unused
+                && !text.is_empty()
+                && let Some(first) = vocab.insert((*text).to_owned(), id as u32)
+            {
+                let text = text.escape_debug();
+                return Err(fault(format!("the tokens {first} and {id} of `{TOKENS}` are both `{text}`")));
+            }
+        }
+        Ok(vocab)
+    }
+
+    /// Returns the length of the longest token in bytes.
+    fn longest(&self) -> usize {
+        let used = self.texts.iter().zip(&self.kinds).filter(|t| *t.1 != TokenKind::Unused);
+        used.map(|(text, _)| text.len()).max().unwrap_or(0)
+    }
+
+    /// Returns the error of the first merge that needs a token which does not exist.
+    fn faulty_merge(&self, merges: &[&str]) -> Option<Error> {
+        let vocab = self.vocab().ok()?;
+        merges.iter().enumerate().find_map(|(i, merge)| {
+            let (left, right) = sides(merge)?;
+            let whole = [left, right].concat();
+            let missing = [left, right, &whole].into_iter().find(|t| !vocab.contains_key(*t))?;
+            Some(missing_token(i, missing))
+        })
+    }
+
+    /// Makes the tokenizer match control tokens and user-defined tokens.
+    fn add_to(&self, tokenizer: &mut Tokenizer) -> Result<()> {
+        let mut added = Vec::new();
+        let mut bytes = 0;
+        for (text, kind) in self.texts.iter().zip(&self.kinds) {
+            if matches!(kind, TokenKind::Special | TokenKind::UserDefined) && !text.is_empty() {
+                bytes += text.len();
+                let special = *kind == TokenKind::Special;
+                let strips = self.strips && special && !KEEPING.contains(text);
+                added.push(AddedToken::from(*text, special).normalized(false).rstrip(strips));
+            }
+        }
+        if added.len() > MAX_ADDED || bytes > MAX_ADDED_TEXT {
+            let message = format!(
+                "`{TYPES}` has {} control and user-defined tokens of {bytes} bytes; the limits are {MAX_ADDED} and \
+                 {MAX_ADDED_TEXT}",
+                added.len()
+            );
+            return Err(Error::new(ErrorKind::TooComplex, message));
+        }
+        tokenizer.add_tokens(added).map_err(inconsistent)?;
+        Ok(())
+    }
+}
+
+/// Returns the two sides of each merge. Together they have at most `longest` bytes, which the
+/// tokenizers crate does not check.
+fn pairs(merges: &[&str], longest: usize) -> Result<Merges> {
+    let pair = |(i, merge): (usize, &&str)| {
+        let (left, right) = sides(merge).ok_or_else(|| {
+            fault(format!("entry {i} of `{MERGES}` is `{}`, not two tokens", merge.escape_debug()))
+        })?;
+        match left.len() + right.len() > longest {
+            true => Err(missing_token(i, &[left, right].concat())),
+            false => Ok((left.to_owned(), right.to_owned())),
+        }
+    };
+    merges.iter().enumerate().map(pair).collect()
+}
+
+/// Returns the two sides of a merge. Tokens contain no spaces; the first character belongs to the
+/// left side in any case.
+fn sides(merge: &str) -> Option<(&str, &str)> {
+    let first = merge.chars().next()?.len_utf8();
+    let at = first + merge[first..].find(' ')?;
+    Some((&merge[..at], &merge[at + 1..]))
+}
+
+fn missing_token(i: usize, token: &str) -> Error {
+    let token = token.escape_debug();
+    fault(format!("entry {i} of `{MERGES}` needs the token `{token}`, which `{TOKENS}` lacks"))
+}
+
+fn same_length(key: &str, got: usize, want: usize) -> Result<()> {
+    if got == want {
+        return Ok(());
+    }
+    Err(fault(format!("`{key}` has {got} entries, `{TOKENS}` has {want}")))
+}
+
+/// Returns a part of a tokenizer from its JSON description.
+fn part<T: serde::de::DeserializeOwned>(description: Value) -> Result<T> {
+    serde_json::from_value(description).map_err(|e| fault(e.to_string()))
+}
+
+fn inconsistent(error: tokenizers::Error) -> Error {
+    fault(format!("the tokenizer of the GGUF file: {error}"))
+}
+
+const HINT: &str = "put the model's tokenizer.json beside the file; it is used instead";
+
+fn lacks(key: &str) -> Error {
+    fault(format!("the GGUF metadata lack `{key}`"))
+}
+
+fn fault(message: impl Into<String>) -> Error {
+    Error::new(ErrorKind::Tokenizer, message).hint(HINT)
+}
+
+fn unsupported(message: impl Into<String>) -> Error {
+    Error::new(ErrorKind::Unsupported, message).hint(HINT)
+}

@@ -1,0 +1,122 @@
+//! The KV cache: keys and values of the tokens that a model has seen.
+//!
+//! # Cost
+//!
+//! Appending costs the copy of one row per layer, truncation only changes a length. A position
+//! takes two numbers for each layer, key head and element of a head. Memory grows in steps with the
+//! positions used, and never beyond the model's context.
+//!
+//! # Alternatives considered
+//!
+//! Reserving the whole context at once was rejected: with a long context and several sessions it is
+//! gigabytes that are mostly never touched.
+
+use super::kernels::KEY_BLOCK;
+use super::kv_layer::Layer;
+use super::tensors::TensorCache;
+use crate::model::config::ModelConfig;
+use crate::model::options::KvPrecision;
+
+/// Number of positions by which the memory of a cache grows; whole blocks of keys.
+const STEP: usize = 256;
+const _: () = assert!(STEP.is_multiple_of(KEY_BLOCK));
+
+/// The cache of one generation; made by [`Model::new_cache`](super::Model::new_cache).
+#[derive(Clone)]
+pub struct KvCache {
+    pub(super) layers: Vec<Layer>,
+    pub(super) len: usize,
+    pub(super) kv_dim: usize,
+    precision: KvPrecision,
+    /// Holds keys and values in place of `layers`, which are then none.
+    tensors: Option<TensorCache>,
+}
+
+impl KvCache {
+    pub(super) fn new(config: &ModelConfig, precision: KvPrecision) -> Self {
+        let layers = (0..config.layers).map(|_| Layer::new(precision)).collect();
+        KvCache { layers, len: 0, kv_dim: config.kv_dim(), precision, tensors: None }
+    }
+
+    /// Returns a cache that holds tensors.
+    pub(super) fn of_tensors(tensors: TensorCache) -> Self {
+        KvCache { layers: Vec::new(), len: 0, kv_dim: 0, precision: KvPrecision::F32, tensors: Some(tensors) }
+    }
+
+    /// Returns true if the cache holds layers of this shape and precision for this crate's kernels.
+    pub(super) fn has_layers_of(&self, config: &ModelConfig, precision: KvPrecision) -> bool {
+        let shape = (self.layers.len(), self.kv_dim, self.precision);
+        shape == (config.layers, config.kv_dim(), precision)
+    }
+
+    pub(super) fn tensors(&self) -> Option<&TensorCache> {
+        self.tensors.as_ref()
+    }
+
+    pub(super) fn tensors_mut(&mut self) -> Option<&mut TensorCache> {
+        self.tensors.as_mut()
+    }
+
+    /// Returns the number of tokens held.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Returns true if no token is held.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Forgets all tokens from position `len` on; does nothing if there are none. The memory is
+    /// kept for later tokens.
+    pub fn truncate(&mut self, len: usize) {
+        self.len = self.len.min(len);
+    }
+
+    /// Returns a copy of the first `len` tokens, or of all if there are fewer. Costs the copy of
+    /// their keys and values: a small part of computing them. On a device it shares the memory
+    /// until one of the two appends tokens.
+    pub fn prefix(&self, len: usize) -> KvCache {
+        let len = len.min(self.len);
+        let layers = self.layers.iter().map(|layer| layer.prefix(self.kv_dim, len)).collect();
+        let (kv_dim, precision, tensors) = (self.kv_dim, self.precision, self.tensors.clone());
+        KvCache { layers, len, kv_dim, precision, tensors }
+    }
+
+    /// Sets the length to `len` positions that hold zeros or old values. For measuring.
+    pub(super) fn set_len_for_timing(&mut self, len: usize) {
+        let width = self.kv_dim;
+        self.layers.iter_mut().for_each(|layer| layer.resize(width, len));
+        self.len = len;
+    }
+
+    /// Returns the bytes that a cache for this model takes with `positions` tokens.
+    pub(super) fn bytes_for(config: &ModelConfig, precision: KvPrecision, positions: usize) -> usize {
+        let positions = positions.next_multiple_of(STEP);
+        config.layers.saturating_mul(2 * config.kv_dim() * precision.bytes()).saturating_mul(positions)
+    }
+
+    /// Returns the bytes of memory taken.
+    pub fn bytes(&self) -> usize {
+        let layers = self.layers.iter().map(Layer::bytes).sum::<usize>();
+        layers + self.tensors.as_ref().map_or(0, TensorCache::bytes)
+    }
+
+    /// Counts `rows` more tokens, whose keys and values were written.
+    pub(super) fn append(&mut self, rows: usize) {
+        self.len += rows;
+    }
+
+    /// Drops everything beyond the length, and reserves room for `rows` more positions.
+    pub(super) fn prepare(&mut self, rows: usize) {
+        let (width, len) = (self.kv_dim, self.len);
+        let room = (len + rows).next_multiple_of(STEP);
+        self.layers.iter_mut().for_each(|layer| layer.prepare(width, len, room));
+    }
+}
+
+impl std::fmt::Debug for KvCache {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("KvCache").field("len", &self.len).field("bytes", &self.bytes()).finish()
+    }
+}

@@ -1,0 +1,49 @@
+//! The weights of a transformer. Both forwards share this: that of the kernels and that of candle's
+//! tensors.
+
+use crate::model::config::{ModelConfig, RotaryTable};
+
+/// The weights of a layer: those of products and those of norms.
+#[derive(Clone)]
+pub struct Layer<L, N> {
+    pub attention_norms: LayerNorms<N>,
+    pub qkv: L,
+    /// Norms of queries and keys: of each head, or of all together.
+    pub qk_norm: Option<[N; 2]>,
+    /// Index of the rotary table, if the layer has rotary positions.
+    pub rotary: Option<usize>,
+    /// Number of positions that a token sees.
+    pub window: usize,
+    pub o: L,
+    pub feed_forward_norms: LayerNorms<N>,
+    pub gate_up: L,
+    pub down: L,
+}
+
+/// The norms around the attention or the feed-forward.
+#[derive(Clone)]
+pub struct LayerNorms<N> {
+    pub before: Option<N>,
+    pub after: Option<N>,
+}
+
+/// The weights of a model: its matrices, fused products and norms.
+#[derive(Clone)]
+pub struct Weights<M, L, N> {
+    pub config: ModelConfig,
+    pub embedding: M,
+    pub layers: Vec<Layer<L, N>>,
+    pub final_norm: N,
+    pub head: M,
+    /// Rotary frequencies: those of all layers, or of layers without and with a window.
+    pub tables: Vec<RotaryTable>,
+}
+
+impl<M, L, N> Weights<M, L, N> {
+    /// Returns the bytes of the matrices.
+    pub fn bytes(&self, matrix: impl Fn(&M) -> usize, product: impl Fn(&L) -> usize) -> usize {
+        let products = self.layers.iter().flat_map(|l| [&l.qkv, &l.o, &l.gate_up, &l.down]);
+        let embedding = if self.config.tied_embeddings { 0 } else { matrix(&self.embedding) };
+        products.map(product).sum::<usize>() + matrix(&self.head) + embedding
+    }
+}
