@@ -6,20 +6,22 @@
 use ffwd_engine::constraint::substring::SubstringOptions;
 use ffwd_engine::constraint::token_machine::{Labels, TokenFsm, TokenMasks};
 use ffwd_engine::constraint::tools::{Calls, ToolChoice, ToolStyle, Tools};
-use ffwd_engine::{ConstraintBuilder, Policy, Warning};
+use ffwd_engine::{ConstraintBuilder, Warning};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString, PyTuple};
 use pythonize::pythonize;
-use serde::Serialize;
-use serde::de::DeserializeOwned;
 
-use crate::constraint_options::{
-    FsmOptions, JsonForm, LabelOptions, MaskOptions, ObjectOptions, SchemaOptions, SpanOptions, TagOptions,
-    ToolOptions,
-};
+use crate::constraint_options::ConstraintOptions;
 use crate::constraint_source::{json_text, label_list, positions, transitions};
 use crate::error::ForPython;
-use crate::options::{Keywords, read};
+use crate::options::{Kwargs, read_known};
+
+// The options of methods that have many, by their names.
+const JSON_SCHEMA: &str =
+    "whitespace key_order exponent equal_numbers closed_objects documents source bounds strict";
+const STRUCTURAL_TAG: &str = "whitespace key_order closed_objects strict";
+const LABELS: &str = "lead path_separator levels separator at_least at_most repeats";
+const TOOLS: &str = "choice single whitespace key_order strict";
 
 /// What a constraint means differently from what its author may expect.
 ///
@@ -94,13 +96,21 @@ struct Call {
 }
 
 impl Call {
-    /// Reads the options of a call, which keeps them with their defaults.
-    fn read<O>(py: Python<'_>, method: &'static str, given: Option<&Keywords<'_>>) -> PyResult<(O, Self)>
-    where
-        O: Default + Serialize + DeserializeOwned,
-    {
-        let options = read(py, given)?;
-        let arguments = pythonize(py, &options)?.cast_into::<PyDict>()?.unbind();
+    /// Reads the options of a call of a method that has these, and keeps them with their defaults.
+    fn read(
+        py: Python<'_>,
+        method: &'static str,
+        names: &str,
+        given: Option<&Kwargs<'_>>,
+    ) -> PyResult<(ConstraintOptions, Self)> {
+        let restricted = |options: &ConstraintOptions| -> PyResult<_> {
+            let (all, some) = (pythonize(py, options)?, PyDict::new(py));
+            names.split(' ').try_for_each(|name| some.set_item(name, all.get_item(name)?))?;
+            Ok(some)
+        };
+        let defaults = restricted(&ConstraintOptions::default())?;
+        let options = given.map_or_else(|| Ok(Default::default()), |given| read_known(given, &defaults))?;
+        let arguments = restricted(&options)?.unbind();
         Ok((options, Call { method, arguments }))
     }
 
@@ -154,9 +164,9 @@ impl Constraint {
     fn json_schema(
         py: Python<'_>,
         schema: &Bound<'_, PyAny>,
-        options: Option<&Keywords<'_>>,
+        options: Option<&Kwargs<'_>>,
     ) -> PyResult<Self> {
-        let (options, call): (SchemaOptions, _) = Call::read(py, "json_schema", options)?;
+        let (options, call) = Call::read(py, "json_schema", JSON_SCHEMA, options)?;
         let text = json_text(schema)?;
         let call = call.with(py, "schema", &text)?;
         let policy = options.policy()?;
@@ -179,9 +189,9 @@ impl Constraint {
     ///     whitespace: See the class.
     #[staticmethod]
     #[pyo3(signature = (**options))]
-    fn json_object(py: Python<'_>, options: Option<&Keywords<'_>>) -> PyResult<Self> {
-        let (options, call): (ObjectOptions, _) = Call::read(py, "json_object", options)?;
-        let policy = JsonForm { whitespace: options.whitespace, ..JsonForm::default() }.policy()?;
+    fn json_object(py: Python<'_>, options: Option<&Kwargs<'_>>) -> PyResult<Self> {
+        let (options, call) = Call::read(py, "json_object", "whitespace", options)?;
+        let policy = options.policy()?;
         Self::parse(py, call, false, |builder| builder.policy(policy).json_object())
     }
 
@@ -252,12 +262,12 @@ impl Constraint {
     fn structural_tag(
         py: Python<'_>,
         tag: &Bound<'_, PyAny>,
-        options: Option<&Keywords<'_>>,
+        options: Option<&Kwargs<'_>>,
     ) -> PyResult<Self> {
-        let (options, call): (TagOptions, _) = Call::read(py, "structural_tag", options)?;
+        let (options, call) = Call::read(py, "structural_tag", STRUCTURAL_TAG, options)?;
         let text = json_text(tag)?;
         let call = call.with(py, "tag", &text)?;
-        let policy = Policy { closed_objects: options.closed_objects, ..options.json.policy()? };
+        let policy = options.policy()?;
         Self::parse(py, call, options.strict, |builder| builder.policy(policy).structural_tag(text))
     }
 
@@ -273,8 +283,8 @@ impl Constraint {
     ///     ValueError: `bounds` has another value.
     #[staticmethod]
     #[pyo3(signature = (source, **options))]
-    fn substring(py: Python<'_>, source: &str, options: Option<&Keywords<'_>>) -> PyResult<Self> {
-        let (options, call): (SpanOptions, _) = Call::read(py, "substring", options)?;
+    fn substring(py: Python<'_>, source: &str, options: Option<&Kwargs<'_>>) -> PyResult<Self> {
+        let (options, call) = Call::read(py, "substring", "bounds min_chars", options)?;
         let call = call.with(py, "source", source)?;
         let spans = SubstringOptions { bounds: options.bounds.into(), min_chars: options.min_chars.0 };
         Self::parse(py, call, false, |builder| builder.substring(source, &spans))
@@ -312,8 +322,8 @@ impl Constraint {
     ///     ValueError: An option has another value than those listed.
     #[staticmethod]
     #[pyo3(signature = (labels, **options))]
-    fn labels(py: Python<'_>, labels: &Bound<'_, PyAny>, options: Option<&Keywords<'_>>) -> PyResult<Self> {
-        let (options, call): (LabelOptions, _) = Call::read(py, "labels", options)?;
+    fn labels(py: Python<'_>, labels: &Bound<'_, PyAny>, options: Option<&Kwargs<'_>>) -> PyResult<Self> {
+        let (options, call) = Call::read(py, "labels", LABELS, options)?;
         let (mut list, plain) = label_list(labels, &options)?;
         let call = call.with(py, "labels", plain)?;
         if let Some(separator) = options.separator {
@@ -342,9 +352,9 @@ impl Constraint {
     fn token_masks(
         py: Python<'_>,
         positions: &Bound<'_, PyAny>,
-        options: Option<&Keywords<'_>>,
+        options: Option<&Kwargs<'_>>,
     ) -> PyResult<Self> {
-        let (options, call): (MaskOptions, _) = Call::read(py, "token_masks", options)?;
+        let (options, call) = Call::read(py, "token_masks", "at_least at_most unbounded", options)?;
         let positions = self::positions(positions)?;
         let call = call.with(py, "positions", &positions)?;
         let least = options.at_least.0;
@@ -369,9 +379,9 @@ impl Constraint {
         py: Python<'_>,
         transitions: &Bound<'_, PyAny>,
         accept: Vec<u32>,
-        options: Option<&Keywords<'_>>,
+        options: Option<&Kwargs<'_>>,
     ) -> PyResult<Self> {
-        let (options, call): (FsmOptions, _) = Call::read(py, "token_fsm", options)?;
+        let (options, call) = Call::read(py, "token_fsm", "start names", options)?;
         let transitions = self::transitions(transitions)?;
         let call = call.with(py, "transitions", &transitions)?.with(py, "accept", &accept)?;
         let mut fsm = TokenFsm::new();
@@ -410,13 +420,13 @@ impl Constraint {
         py: Python<'_>,
         tools: &Bound<'_, PyAny>,
         style: &str,
-        options: Option<&Keywords<'_>>,
+        options: Option<&Kwargs<'_>>,
     ) -> PyResult<Self> {
-        let (options, call): (ToolOptions, _) = Call::read(py, "tools", options)?;
+        let (options, call) = Call::read(py, "tools", TOOLS, options)?;
         let text = json_text(tools)?;
-        let policy = options.json.policy()?;
+        let policy = options.policy()?;
         let call = call.with(py, "tools", &text)?.with(py, "style", style)?;
-        let calls = match &*options.choice {
+        let calls = match &*options.choice.0 {
             "auto" => Calls::Auto,
             "required" => Calls::Required,
             name => Calls::Function(name.to_owned()),

@@ -1,5 +1,4 @@
-//! The options of the methods that make a constraint; `ffwd.Constraint` describes them. The reader
-//! [`read`](crate::options::read) refuses the names that a structure lacks.
+//! The options of the methods that make a constraint; `ffwd.Constraint` describes them.
 
 use std::collections::HashMap;
 
@@ -78,73 +77,29 @@ impl Default for OneByDefault {
     }
 }
 
-/// The form of JSON texts.
-#[derive(Default, Serialize, Deserialize)]
-#[serde(default)]
-pub struct JsonForm {
-    /// None is compact here; an engine has its own.
-    pub whitespace: Option<WhitespaceOption>,
-    /// The order of properties.
-    pub key_order: KeyOrder,
-}
+/// The option `choice`, which is "auto" by default.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct ToolCalls(pub String);
 
-impl JsonForm {
-    /// Returns the policy, which is compact by default.
-    ///
-    /// # Errors
-    /// `ValueError` for a number out of range.
-    pub fn policy(&self) -> PyResult<Policy> {
-        let whitespace = self.whitespace.map_or(Ok(Whitespace::Compact), WhitespaceOption::read)?;
-        Ok(Policy { whitespace, key_order: self.key_order, ..Policy::default() })
+impl Default for ToolCalls {
+    fn default() -> Self {
+        ToolCalls("auto".into())
     }
 }
 
+/// The options of all methods, each of which has some of them.
 #[derive(Default, Serialize, Deserialize)]
-#[serde(default)]
-pub(crate) struct SchemaOptions {
-    #[serde(flatten)]
-    json: JsonForm,
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct ConstraintOptions {
+    whitespace: Option<WhitespaceOption>,
+    key_order: KeyOrder,
     exponent: bool,
     equal_numbers: bool,
     closed_objects: bool,
     pub documents: Option<HashMap<String, String>>,
     pub source: Option<String>,
     pub bounds: BoundsOption,
-    pub strict: bool,
-}
-
-impl SchemaOptions {
-    pub fn policy(&self) -> PyResult<Policy> {
-        let Self { exponent, equal_numbers, closed_objects, .. } = *self;
-        Ok(Policy { exponent, equal_numbers, closed_objects, ..self.json.policy()? })
-    }
-}
-
-#[derive(Default, Serialize, Deserialize)]
-#[serde(default)]
-pub(crate) struct ObjectOptions {
-    pub whitespace: Option<WhitespaceOption>,
-}
-
-#[derive(Default, Serialize, Deserialize)]
-#[serde(default)]
-pub(crate) struct TagOptions {
-    #[serde(flatten)]
-    pub json: JsonForm,
-    pub closed_objects: bool,
-    pub strict: bool,
-}
-
-#[derive(Default, Serialize, Deserialize)]
-#[serde(default)]
-pub(crate) struct SpanOptions {
-    pub bounds: BoundsOption,
     pub min_chars: OneByDefault,
-}
-
-#[derive(Default, Serialize, Deserialize)]
-#[serde(default)]
-pub(crate) struct LabelOptions {
     pub lead: Lead,
     pub path_separator: Option<String>,
     pub levels: Levels,
@@ -152,35 +107,20 @@ pub(crate) struct LabelOptions {
     pub at_least: OneByDefault,
     pub at_most: Option<u32>,
     pub repeats: bool,
-}
-
-#[derive(Default, Serialize, Deserialize)]
-#[serde(default)]
-pub(crate) struct MaskOptions {
-    pub at_least: OneByDefault,
-    pub at_most: Option<u32>,
     pub unbounded: bool,
-}
-
-#[derive(Default, Serialize, Deserialize)]
-#[serde(default)]
-pub(crate) struct FsmOptions {
     pub start: u32,
     pub names: Option<HashMap<u32, String>>,
-}
-
-#[derive(Serialize, Deserialize)]
-#[serde(default)]
-pub(crate) struct ToolOptions {
-    pub choice: String,
+    pub choice: ToolCalls,
     pub single: bool,
-    #[serde(flatten)]
-    pub json: JsonForm,
     pub strict: bool,
 }
 
-impl Default for ToolOptions {
-    fn default() -> Self {
-        ToolOptions { choice: "auto".into(), single: false, json: JsonForm::default(), strict: false }
+impl ConstraintOptions {
+    /// # Errors
+    /// `ValueError` for a number out of range.
+    pub fn policy(&self) -> PyResult<Policy> {
+        let Self { key_order, exponent, equal_numbers, closed_objects, .. } = *self;
+        let whitespace = self.whitespace.map_or(Ok(Whitespace::Compact), WhitespaceOption::read)?;
+        Ok(Policy { whitespace, key_order, exponent, equal_numbers, closed_objects, ..Policy::default() })
     }
 }

@@ -6,7 +6,7 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyMapping, PyString};
 
-use crate::constraint_options::LabelOptions;
+use crate::constraint_options::ConstraintOptions;
 use crate::error::ForPython;
 use crate::vocabulary::{id_or_ids, text_bytes};
 
@@ -64,7 +64,7 @@ fn schema_of_type<'py>(value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>>
 /// Reads a list of labels, or a tree of them. Also returns them in plain values.
 pub fn label_list<'py>(
     labels: &Bound<'py, PyAny>,
-    options: &LabelOptions,
+    options: &ConstraintOptions,
 ) -> PyResult<(Labels, Bound<'py, PyAny>)> {
     let py = labels.py();
     if labels.is_instance_of::<PyString>() {

@@ -11,8 +11,6 @@
 //! Parameters of pyo3 were rejected: each option is then written in the signature, in the function, and
 //! in the call that `pickle` keeps.
 
-use std::collections::HashMap;
-
 use pyo3::exceptions::{PyOverflowError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyString};
@@ -24,52 +22,41 @@ use serde::de::DeserializeOwned;
 const MAX_DISTANCE: usize = 3;
 
 /// The keywords of a call.
-pub type Keywords<'py> = Bound<'py, PyDict>;
+pub type Kwargs<'py> = Bound<'py, PyDict>;
 
 /// Reads the options of a call. What is not given has its default.
 ///
 /// # Errors
 /// `TypeError` for an unknown option and for a value of another type, `ValueError` for a value out of
 /// range.
-pub fn read<T>(py: Python<'_>, given: Option<&Keywords<'_>>) -> PyResult<T>
+pub fn read<T>(py: Python<'_>, given: Option<&Kwargs<'_>>) -> PyResult<T>
 where
     T: Default + Serialize + DeserializeOwned,
 {
-    read_two::<T, HashMap<String, String>>(py, given).map(|(options, _)| options)
+    let Some(given) = given else { return Ok(T::default()) };
+    read_known(given, &pythonize(py, &T::default())?.cast_into::<PyDict>()?)
 }
 
-/// Reads options of which each belongs to one of two structures.
-///
-/// # Errors
-/// As [`read`].
-pub fn read_two<T, U>(py: Python<'_>, given: Option<&Keywords<'_>>) -> PyResult<(T, U)>
-where
-    T: Default + Serialize + DeserializeOwned,
-    U: Default + Serialize + DeserializeOwned,
-{
-    let Some(given) = given else { return Ok(Default::default()) };
-    let firsts = pythonize(py, &T::default())?.cast_into::<PyDict>()?;
-    let seconds = pythonize(py, &U::default())?.cast_into::<PyDict>()?;
-    let (first, second) = (PyDict::new(py), PyDict::new(py));
+/// Reads options of which those with these defaults are known.
+pub(crate) fn read_known<T: DeserializeOwned>(
+    given: &Kwargs<'_>,
+    defaults: &Bound<'_, PyDict>,
+) -> PyResult<T> {
+    let plain = PyDict::new(given.py());
     for (name, value) in given {
-        let (own, default) = match (firsts.get_item(&name)?, seconds.get_item(&name)?) {
-            (Some(default), _) => (&first, default),
-            (None, Some(default)) => (&second, default),
-            (None, None) => return Err(unknown(&name.extract::<String>()?, &[firsts, seconds])),
+        let Some(default) = defaults.get_item(&name)? else {
+            return Err(unknown(&name.extract::<String>()?, defaults));
         };
+        // The numbers of NumPy know their value in Python.
+        let value = value.call_method0("item").unwrap_or(value);
         // Serde would read any value by its truth.
-        if default.is_instance_of::<PyBool>() && value.extract::<bool>().is_err() {
+        if default.is_instance_of::<PyBool>() && !value.is_instance_of::<PyBool>() {
             return Err(PyTypeError::new_err(format!("{name} is {}; expected True or False", value.repr()?)));
         }
-        own.set_item(name, value)?;
+        plain.set_item(name, value)?;
     }
-    Ok((structure(&first)?, structure(&second)?))
-}
-
-/// Reads a structure, or finds the option that cannot be read.
-fn structure<T: DeserializeOwned>(given: &Keywords<'_>) -> PyResult<T> {
-    depythonize(given).or_else(|error| {
-        for (name, value) in given {
+    depythonize(&plain).or_else(|error| {
+        for (name, value) in &plain {
             let alone = PyDict::new(given.py());
             alone.set_item(&name, &value)?;
             if let Err(error) = depythonize::<T>(&alone) {
@@ -80,9 +67,8 @@ fn structure<T: DeserializeOwned>(given: &Keywords<'_>) -> PyResult<T> {
     })
 }
 
-fn unknown(name: &str, known: &[Keywords<'_>]) -> PyErr {
-    let names =
-        || known.iter().flat_map(|known| known.keys()).filter_map(|name| name.extract::<String>().ok());
+fn unknown(name: &str, known: &Bound<'_, PyDict>) -> PyErr {
+    let names = || known.keys().into_iter().filter_map(|name| name.extract::<String>().ok());
     let distance = |known: &String| strsim::levenshtein(known, name);
     let hint = match names().min_by_key(distance).filter(|nearest| distance(nearest) <= MAX_DISTANCE) {
         Some(nearest) => format!("did you mean {nearest:?}?"),
@@ -114,7 +100,8 @@ fn wrong(name: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>, error: PythonizeErro
     // Serde repeats the value before it says what it expects.
     let expected = text.find("expected").map_or(&*text, |start| &text[start..]);
     let message = format!("{name} is {shown}; {expected}");
-    Ok(match text.starts_with("invalid type") {
+    // Serde knows no integers of more than 64 bits.
+    Ok(match text.starts_with("invalid type") && !text.contains("` as ") {
         true => PyTypeError::new_err(message),
         false => PyValueError::new_err(message),
     })

@@ -124,7 +124,8 @@ impl<'a> Fields<'a> {
         self.members.iter().any(|member| member.name == name && member.value.get() != "null")
     }
 
-    fn value<T: DeserializeOwned>(&mut self, name: &'static str, what: &str) -> ApiResult<Option<T>> {
+    /// Returns a member of any type; `what` says which values it may have.
+    pub fn value<T: DeserializeOwned>(&mut self, name: &'static str, what: &str) -> ApiResult<Option<T>> {
         let Some(value) = self.raw(name) else { return Ok(None) };
         serde_json::from_str(value.get()).map(Some).map_err(|_| self.wrong(name, what, value))
     }

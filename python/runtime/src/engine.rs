@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use _ffwd::constraint::Constraint;
-use _ffwd::options::{Keywords, read};
+use _ffwd::options::{Kwargs, read};
 use ffwd_runtime::chat::{ChatOptions, ChatTemplate, Message};
 use ffwd_runtime::decode::Request;
 use ffwd_runtime::error::{Error, ErrorKind};
@@ -55,7 +55,7 @@ impl Engine {
         draft: Option<PathBuf>,
         without_draft: bool,
         model_folders: Vec<PathBuf>,
-        options: Option<&Keywords<'_>>,
+        options: Option<&Kwargs<'_>>,
     ) -> PyResult<Self> {
         check_process()?;
         let options: EngineOptions = read(py, options)?;

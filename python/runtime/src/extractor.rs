@@ -4,11 +4,12 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use _ffwd::constraint_options::JsonForm;
-use _ffwd::options::{Keywords, read};
-use ffwd_runtime::Request;
+use _ffwd::constraint_options::WhitespaceOption;
+use _ffwd::options::{Kwargs, read};
+use ffwd_runtime::constraint::KeyOrder;
 use ffwd_runtime::constraint::substring::SubstringOptions;
 use ffwd_runtime::extract::Example;
+use ffwd_runtime::{Policy, Request};
 use pyo3::prelude::*;
 use pyo3::types::PyIterator;
 use serde::{Deserialize, Serialize};
@@ -34,7 +35,7 @@ pub struct Shared {
 
 /// The options of an extractor as `ffwd.options.SchemaOptions` describes them.
 #[derive(Default, Serialize, Deserialize)]
-#[serde(default)]
+#[serde(default, deny_unknown_fields)]
 struct SchemaOptions {
     instructions: String,
     /// Texts with their records as JSON.
@@ -44,8 +45,8 @@ struct SchemaOptions {
     verbatim: bool,
     whole_words: bool,
     open_objects: bool,
-    #[serde(flatten)]
-    json: JsonForm,
+    whitespace: Option<WhitespaceOption>,
+    key_order: KeyOrder,
     documents: HashMap<String, String>,
 }
 
@@ -53,19 +54,15 @@ struct SchemaOptions {
 impl Extractor {
     #[new]
     #[pyo3(signature = (engine, schema, **options))]
-    fn new(
-        py: Python<'_>,
-        engine: &Engine,
-        schema: String,
-        options: Option<&Keywords<'_>>,
-    ) -> PyResult<Self> {
+    fn new(py: Python<'_>, engine: &Engine, schema: String, options: Option<&Kwargs<'_>>) -> PyResult<Self> {
         let engine = engine.engine()?.clone();
         let options: SchemaOptions = read(py, options)?;
-        let mut policy = options.json.policy()?;
-        if options.json.whitespace.is_none() {
-            policy.whitespace = engine.whitespace();
-        }
-        policy.closed_objects = !options.open_objects;
+        let policy = Policy {
+            whitespace: options.whitespace.map_or(Ok(engine.whitespace()), WhitespaceOption::read)?,
+            key_order: options.key_order,
+            closed_objects: !options.open_objects,
+            ..Policy::default()
+        };
         let spans = match options.whole_words {
             true => SubstringOptions::words(),
             false => SubstringOptions::default(),
@@ -131,7 +128,7 @@ impl Extractor {
         output: Option<PathBuf>,
         options: Py<Options>,
         wanted: Wanted,
-        files: Option<&Keywords<'_>>,
+        files: Option<&Kwargs<'_>>,
     ) -> PyResult<Many> {
         check_process()?;
         let run = read(texts.py(), files)?;

@@ -2,7 +2,7 @@
 
 use std::num::NonZeroUsize;
 
-use _ffwd::options::{Keywords, read_two};
+use _ffwd::options::{Kwargs, read};
 use ffwd_runtime::TokenId;
 use ffwd_runtime::decode::{CancelToken, Mode, Request};
 use ffwd_runtime::sample::SamplingParams;
@@ -13,15 +13,16 @@ use serde::{Deserialize, Serialize};
 /// The options of a generation, checked for type and range.
 #[pyclass(frozen, module = "ffwd_runtime")]
 pub struct Options {
-    sampling: SamplingParams,
     options: GenerateOptions,
     mode: Mode,
 }
 
-/// The options that `ffwd.options.GenerateOptions` describes, but for those of sampling.
+/// The options that `ffwd.options.GenerateOptions` describes.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[serde(default)]
 struct GenerateOptions {
+    #[serde(flatten)]
+    sampling: SamplingParams,
     max_tokens: NonZeroUsize,
     mode: String,
     stop: Vec<String>,
@@ -47,6 +48,7 @@ pub enum Flag {
 impl Default for GenerateOptions {
     fn default() -> Self {
         GenerateOptions {
+            sampling: SamplingParams::default(),
             max_tokens: NonZeroUsize::MIN.saturating_add(511),
             mode: Mode::default().name().to_owned(),
             stop: Vec::new(),
@@ -68,18 +70,18 @@ impl Default for GenerateOptions {
 impl Options {
     #[new]
     #[pyo3(signature = (**options))]
-    fn new(py: Python<'_>, options: Option<&Keywords<'_>>) -> PyResult<Self> {
-        let (sampling, options): (SamplingParams, GenerateOptions) = read_two(py, options)?;
+    fn new(py: Python<'_>, options: Option<&Kwargs<'_>>) -> PyResult<Self> {
+        let options: GenerateOptions = read(py, options)?;
         if options.stop.iter().any(String::is_empty) {
             return Err(PyValueError::new_err("a stop text is empty"));
         }
         let mode = options.mode.parse().map_err(PyValueError::new_err)?;
-        Ok(Options { sampling, options, mode })
+        Ok(Options { options, mode })
     }
 
     /// The options as text, by which an output knows its own.
     pub fn __repr__(&self) -> String {
-        format!("{:?} {:?}", self.sampling, self.options)
+        format!("{:?}", self.options)
     }
 }
 
@@ -92,7 +94,7 @@ impl Options {
     pub fn apply(&self, request: Request, cancel: &CancelToken) -> Request {
         let set = self.options.clone();
         let mut request = request
-            .sampling(self.sampling.clone())
+            .sampling(set.sampling)
             .mode(self.mode)
             .max_tokens(set.max_tokens.get())
             .close_before_limit(set.close_before_limit)
