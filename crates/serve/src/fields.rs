@@ -1,5 +1,5 @@
-//! Reader of the members of a JSON object that counts what was read: a member that nobody asked for
-//! is an error that names it.
+//! Reader of the members of a JSON object that knows what was read: a member that no code asks for is
+//! an error that names it.
 //!
 //! Members keep their text until they are read, so a schema reaches the engine as it was sent, with
 //! all digits of its numbers.

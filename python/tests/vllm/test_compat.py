@@ -5,7 +5,7 @@ import random
 from types import SimpleNamespace
 
 import pytest
-from vllm_kit import INVOICE, MODEL, TAG, Kind, StructuredOutputsConfig, get_tokenizer
+from vllm_helpers import INVOICE, MODEL, TAG, Kind, StructuredOutputsConfig, get_tokenizer
 
 import ffwd
 import ffwd.compat.xgrammar as xgrammar

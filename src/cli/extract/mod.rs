@@ -139,7 +139,7 @@ pub(super) struct Args {
         value_parser = clap::builder::PossibleValuesParser::new(["same", "keep"]).map(resume_of)
     )]
     resume: Option<Start>,
-    /// Begin the output anew, if it exists
+    /// Replace the output, if it exists
     #[arg(long, requires = "output", conflicts_with = "resume")]
     restart: bool,
     /// Keep the records of texts that changed or are no longer there, with the member `stale`
@@ -527,7 +527,7 @@ fn interrupts() -> Result<Arc<AtomicUsize>> {
     Ok(count)
 }
 
-/// Reads the schema for a model that writes JSON with such whitespace unless told otherwise.
+/// Reads the schema for a model that writes JSON with such whitespace, unless an option names another one.
 fn read_schema(
     args: &Args,
     text: &str,
