@@ -1,13 +1,12 @@
-"""Runs the tests of XGrammar or llguidance against `ffwd.compat`, from their source package.
+"""Runs the tests of XGrammar against `ffwd.compat.xgrammar`, from its source package.
 
-    python bench/upstream_tests.py xgrammar FOLDER     # FOLDER/test_*.py, used in place
-    python bench/upstream_tests.py llguidance FOLDER
+    python bench/upstream_tests.py FOLDER     # FOLDER/test_*.py, used in place
 
-The tests import `xgrammar` or `llguidance`, and get `ffwd.compat` of that name. The result is a
+The tests import `xgrammar`, and get `ffwd.compat.xgrammar`. The result is a
 table by file: passed, failed and skipped tests, and the most frequent reasons. Without the folder
 it says so and ends. Tests that fetch a tokenizer from a hub are counted on their own.
 
-Many tests of XGrammar first compare the printed form of a grammar, which this engine does not have,
+Many tests first compare the printed form of a grammar, which this engine does not have,
 and then what the grammar accepts. With `--behaviour` the comparison is left out.
 """
 
@@ -30,20 +29,17 @@ HUB = re.compile(
     r"OSError|offline|huggingface|Can't load|gated|hf_token|HF_TOKEN|LocalEntryNotFound|"
     r"not the path to a directory|no file|ConnectionError|Max retries"
 )
-RESULTS, PACKAGE = "FFWD_UPSTREAM_RESULTS", "FFWD_UPSTREAM_PACKAGE"
+RESULTS = "FFWD_UPSTREAM_RESULTS"
 BEHAVIOUR = "FFWD_UPSTREAM_BEHAVIOUR"
 # The functions of the tests that compare printed grammars and nothing else.
 PRINTED = ("check_stag_with_grammar", "check_grammar_with_expected_grammar")
 
 
 class Aliases(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Imports `ffwd.compat.NAME` under the name `NAME`."""
-
-    def __init__(self, package: str) -> None:
-        self.package = package
+    """Imports `ffwd.compat.xgrammar` under the name `xgrammar`."""
 
     def find_spec(self, name, path=None, target=None):
-        if name == self.package or name.startswith(self.package + "."):
+        if name.split(".")[0] == "xgrammar":
             return importlib.machinery.ModuleSpec(name, self)
         return None
 
@@ -55,8 +51,8 @@ class Aliases(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
 
 # As a plugin of pytest, in the process that runs the tests.
-if os.environ.get(PACKAGE):
-    sys.meta_path.insert(0, Aliases(os.environ[PACKAGE]))
+if os.environ.get(RESULTS):
+    sys.meta_path.insert(0, Aliases())
 
     def _write(file, outcome, reason):
         with open(os.environ[RESULTS], "a") as results:
@@ -105,7 +101,6 @@ def table(results: list[list[str]]) -> list[str]:
 def main() -> None:
     """Run the tests of a folder."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("package", choices=["xgrammar", "llguidance"])
     parser.add_argument("folder", type=Path)
     parser.add_argument(
         "--behaviour", action="store_true", help="leave out comparisons of printed grammars"
@@ -119,7 +114,7 @@ def main() -> None:
     options = parser.parse_intermixed_args()
     if not any(options.folder.glob("test_*.py")):
         raise SystemExit(
-            f"{options.folder} has no test_*.py; unpack the source package of {options.package} "
+            f"{options.folder} has no test_*.py; unpack the source package of XGrammar "
             "and name the folder of its Python tests"
         )
     here = Path(__file__).resolve().parent
@@ -130,7 +125,6 @@ def main() -> None:
         environment = {
             **os.environ,
             RESULTS: str(results),
-            PACKAGE: options.package,
             "PYTHONPATH": os.pathsep.join(paths),
             "HF_HUB_OFFLINE": "1",
             BEHAVIOUR: "1" if options.behaviour else "",

@@ -115,7 +115,7 @@ class RunOptions(TypedDict, total=False):
             beside it.
         resume: Records that the output has of the same texts are not made again. An output that
             another schema, model or option made is an error; `"keep"` keeps such records (False).
-        restart: Begin the output anew, if it exists (False).
+        restart: Replace the output, if it exists (False).
         keep_stale: Keep the records of texts that changed or are no longer there (False).
     """
 

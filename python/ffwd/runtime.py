@@ -78,11 +78,11 @@ class Engine:
         runtime = _runtime()
         self._name = "embedded" if model is None else os.fspath(model)
         self._inner = runtime.Engine(
-            model=model,
+            model,
+            draft or None,
+            draft is False,
+            _model_folders(runtime),
             adapter=None if adapter is None else os.fspath(adapter),
-            model_folders=_model_folders(runtime),
-            draft=draft or None,
-            without_draft=draft is False,
             precision=precision,
             kv=kv,
             max_context=max_context,
@@ -328,8 +328,9 @@ class Engine:
         """Return the arguments of the compiled module for a generation."""
         runtime = _runtime()
         made = None if constraint is None else _remade(runtime, constraint, self._inner.whitespace)
-        text, messages = (prompt, None) if isinstance(prompt, str) else (None, _messages(prompt))
-        return text, messages, made, runtime.Options(**for_runtime(options))
+        is_chat = not isinstance(prompt, str)
+        text = _messages(prompt) if is_chat else prompt
+        return text, is_chat, made, runtime.Options(**for_runtime(options))
 
     def _split(
         self, schema: Any, options: Mapping[str, Any]
@@ -406,36 +407,28 @@ class Extractor(Generic[T]):
     ) -> Records[Any]:
         """Extract the records of many texts; see `Engine.extract_many`."""
         run: Any = {name: options.pop(name) for name in RUN_OPTIONS & options.keys()}
-        errors = run.get("errors", "raise")
+        errors = run.pop("errors", "raise")
         if errors not in ("raise", "return"):
             raise ValueError(f'errors is {errors!r}; expected "raise" or "return"')
         if isinstance(texts, (str, bytes)):
             raise TypeError("texts is one text; expected an iterable of texts")
-        resume = run.get("resume", False)
+        resume, restart = run.pop("resume", False), run.pop("restart", False)
         if resume not in (False, True, "keep"):
             raise ValueError(f'resume is {resume!r}; expected True, False or "keep"')
-        start = {True: "resume", False: "restart" if run.get("restart") else "new"}.get(resume, "keep")
-        output = {
-            "path": run.get("output"),
-            "start": start,
-            "keep_stale": run.get("keep_stale", False),
-        }
-        many = self._inner.many(
-            iter(texts),
-            run.get("batch", 16),
-            output,
-            *self._options(details, options),
-        )
+        run["start"] = {True: "resume", False: "anew" if restart else "new"}.get(resume, "keep")
+        progress = run.pop("progress", False)
+        made, wanted = self._options(details, options)
+        many = self._inner.many(iter(texts), run.pop("output", None), made, wanted, **run)
         total = len(texts) if hasattr(texts, "__len__") else None
         read = partial(self._read, details=details)
-        return Records(many, read, errors, run.get("progress", False), total)
+        return Records(many, read, errors, progress, total)
 
     def extract_streaming(self, text: str, **options: Unpack[ExtractOptions]) -> RecordStream[T]:
         """Extract a record, and iterate over its parts; see `Engine.extract_streaming`."""
         made = self._options(False, options)[0]
         return RecordStream(self._inner.stream(text, made), self._type.read)
 
-    def _options(self, details: bool, options: Mapping[str, Any]) -> tuple[Any, bool, bool]:
+    def _options(self, details: bool, options: Mapping[str, Any]) -> tuple[Any, dict[str, bool]]:
         options = dict(options)
         alternatives = bool(options.pop("alternatives", False))
         if alternatives:
@@ -444,7 +437,8 @@ class Extractor(Generic[T]):
             raise ValueError(
                 "confidence and alternatives are parts of the details: pass details=True"
             )
-        return _runtime().Options(**for_runtime(options)), details, alternatives
+        wanted = {"details": details, "alternatives": alternatives}
+        return _runtime().Options(**for_runtime(options)), wanted
 
     def _read(self, found: tuple[str, str | None], details: bool) -> Any:
         record = self._type.read(found[0])

@@ -3,18 +3,25 @@
 //! A constraint remembers the call that made it, in plain values. This call is what `pickle` writes,
 //! and how the module of the runtime, a library of its own, makes the same constraint.
 
-use std::collections::HashMap;
-
-use ffwd_engine::constraint::substring::{Bounds, SubstringOptions};
-use ffwd_engine::constraint::token_machine::{TokenFsm, TokenMasks};
+use ffwd_engine::constraint::substring::SubstringOptions;
+use ffwd_engine::constraint::token_machine::{Labels, TokenFsm, TokenMasks};
 use ffwd_engine::constraint::tools::{Calls, ToolChoice, ToolStyle, Tools};
-use ffwd_engine::{ConstraintBuilder, KeyOrder, Policy, Warning, Whitespace};
-use pyo3::exceptions::PyValueError;
+use ffwd_engine::{ConstraintBuilder, Warning};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString, PyTuple};
+use pythonize::pythonize;
 
+use crate::constraint_options::ConstraintOptions;
 use crate::constraint_source::{json_text, label_list, positions, transitions};
 use crate::error::ForPython;
+use crate::options::{Kwargs, read_known};
+
+// The options of methods that have many, by their names.
+const JSON_SCHEMA: &str =
+    "whitespace key_order exponent equal_numbers closed_objects documents source bounds strict";
+const STRUCTURAL_TAG: &str = "whitespace key_order closed_objects strict";
+const LABELS: &str = "lead path_separator levels separator at_least at_most repeats";
+const TOOLS: &str = "choice single whitespace key_order strict";
 
 /// What a constraint means differently from what its author may expect.
 ///
@@ -89,8 +96,22 @@ struct Call {
 }
 
 impl Call {
-    fn new(py: Python<'_>, method: &'static str) -> Self {
-        Call { method, arguments: PyDict::new(py).unbind() }
+    /// Reads the options of a call of a method that has these, and keeps them with their defaults.
+    fn read(
+        py: Python<'_>,
+        method: &'static str,
+        names: &str,
+        given: Option<&Kwargs<'_>>,
+    ) -> PyResult<(ConstraintOptions, Self)> {
+        let restricted = |options: &ConstraintOptions| -> PyResult<_> {
+            let (all, some) = (pythonize(py, options)?, PyDict::new(py));
+            names.split(' ').try_for_each(|name| some.set_item(name, all.get_item(name)?))?;
+            Ok(some)
+        };
+        let defaults = restricted(&ConstraintOptions::default())?;
+        let options = given.map_or_else(|| Ok(Default::default()), |given| read_known(given, &defaults))?;
+        let arguments = restricted(&options)?.unbind();
+        Ok((options, Call { method, arguments }))
     }
 
     fn with<'py>(self, py: Python<'py>, name: &str, value: impl IntoPyObject<'py>) -> PyResult<Self> {
@@ -139,57 +160,38 @@ impl Constraint {
     ///         says where.
     ///     ValueError: An option has another value than those listed.
     #[staticmethod]
-    #[pyo3(signature = (schema, *, whitespace=None, key_order="declared", exponent=false,
-        equal_numbers=false, closed_objects=false, documents=None, source=None, bounds="words",
-        strict=false))]
-    #[expect(clippy::too_many_arguments, reason = "they are keywords in Python")]
+    #[pyo3(signature = (schema, **options))]
     fn json_schema(
         py: Python<'_>,
         schema: &Bound<'_, PyAny>,
-        whitespace: Option<&Bound<'_, PyAny>>,
-        key_order: &str,
-        exponent: bool,
-        equal_numbers: bool,
-        closed_objects: bool,
-        documents: Option<HashMap<String, String>>,
-        source: Option<String>,
-        bounds: &str,
-        strict: bool,
+        options: Option<&Kwargs<'_>>,
     ) -> PyResult<Self> {
+        let (options, call) = Call::read(py, "json_schema", JSON_SCHEMA, options)?;
         let text = json_text(schema)?;
-        let policy =
-            Policy { exponent, equal_numbers, closed_objects, ..json_policy(whitespace, Some(key_order))? };
-        let documents = documents.unwrap_or_default();
-        let call = Call::new(py, "json_schema")
-            .with(py, "schema", &text)?
-            .with(py, "whitespace", whitespace)?
-            .with(py, "key_order", key_order)?
-            .with(py, "exponent", exponent)?
-            .with(py, "equal_numbers", equal_numbers)?
-            .with(py, "closed_objects", closed_objects)?
-            .with(py, "documents", &documents)?
-            .with(py, "source", &source)?
-            .with(py, "bounds", bounds)?
-            .with(py, "strict", strict)?;
-        let options = SubstringOptions { bounds: self::bounds(bounds)?, min_chars: 1 };
-        Self::parse(py, call, strict, |mut builder| {
+        let call = call.with(py, "schema", &text)?;
+        let policy = options.policy()?;
+        Self::parse(py, call, options.strict, |mut builder| {
             builder = builder.policy(policy);
-            for (uri, document) in documents {
+            for (uri, document) in options.documents.into_iter().flatten() {
                 builder = builder.document(&uri, document);
             }
-            if let Some(source) = source {
-                builder = builder.source(source, &options);
+            if let Some(source) = options.source {
+                let spans = SubstringOptions { bounds: options.bounds.into(), min_chars: 1 };
+                builder = builder.source(source, &spans);
             }
             builder.json_schema(text)
         })
     }
 
     /// Any JSON object, nested to any depth.
+    ///
+    /// Args:
+    ///     whitespace: See the class.
     #[staticmethod]
-    #[pyo3(signature = (*, whitespace=None))]
-    fn json_object(py: Python<'_>, whitespace: Option<&Bound<'_, PyAny>>) -> PyResult<Self> {
-        let policy = json_policy(whitespace, None)?;
-        let call = Call::new(py, "json_object").with(py, "whitespace", whitespace)?;
+    #[pyo3(signature = (**options))]
+    fn json_object(py: Python<'_>, options: Option<&Kwargs<'_>>) -> PyResult<Self> {
+        let (options, call) = Call::read(py, "json_object", "whitespace", options)?;
+        let policy = options.policy()?;
         Self::parse(py, call, false, |builder| builder.policy(policy).json_object())
     }
 
@@ -199,9 +201,8 @@ impl Constraint {
     ///     ffwd.Error: The pattern does not parse or is too large; `line` and `column` say where.
     #[staticmethod]
     #[pyo3(signature = (pattern, *, strict=false))]
-    fn regex(py: Python<'_>, pattern: &str, strict: bool) -> PyResult<Self> {
-        let call = Call::new(py, "regex").with(py, "pattern", pattern)?.with(py, "strict", strict)?;
-        Self::parse(py, call, strict, |builder| builder.regex(pattern))
+    fn regex(py: Python<'_>, pattern: String, strict: bool) -> PyResult<Self> {
+        Self::of_text(py, ("regex", "pattern"), pattern, strict, ConstraintBuilder::regex)
     }
 
     /// One of these texts, exactly.
@@ -211,8 +212,7 @@ impl Constraint {
     #[staticmethod]
     #[pyo3(signature = (choices, *, strict=false))]
     fn choice(py: Python<'_>, choices: Vec<String>, strict: bool) -> PyResult<Self> {
-        let call = Call::new(py, "choice").with(py, "choices", &choices)?.with(py, "strict", strict)?;
-        Self::parse(py, call, strict, |builder| builder.choice(choices))
+        Self::of_text(py, ("choice", "choices"), choices, strict, ConstraintBuilder::choice)
     }
 
     /// A grammar in a subset of Lark's notation.
@@ -222,9 +222,8 @@ impl Constraint {
     ///         `line` and `column` say where.
     #[staticmethod]
     #[pyo3(signature = (grammar, *, strict=false))]
-    fn lark(py: Python<'_>, grammar: &str, strict: bool) -> PyResult<Self> {
-        let call = Call::new(py, "lark").with(py, "grammar", grammar)?.with(py, "strict", strict)?;
-        Self::parse(py, call, strict, |builder| builder.lark(grammar))
+    fn lark(py: Python<'_>, grammar: String, strict: bool) -> PyResult<Self> {
+        Self::of_text(py, ("lark", "grammar"), grammar, strict, ConstraintBuilder::lark)
     }
 
     /// A grammar in GBNF, the notation of llama.cpp and XGrammar.
@@ -233,9 +232,8 @@ impl Constraint {
     ///     ffwd.Error: As `lark`.
     #[staticmethod]
     #[pyo3(signature = (grammar, *, strict=false))]
-    fn gbnf(py: Python<'_>, grammar: &str, strict: bool) -> PyResult<Self> {
-        let call = Call::new(py, "gbnf").with(py, "grammar", grammar)?.with(py, "strict", strict)?;
-        Self::parse(py, call, strict, |builder| builder.gbnf(grammar))
+    fn gbnf(py: Python<'_>, grammar: String, strict: bool) -> PyResult<Self> {
+        Self::of_text(py, ("gbnf", "grammar"), grammar, strict, ConstraintBuilder::gbnf)
     }
 
     /// A grammar in GBNF if it contains `::=`, otherwise in Lark's notation.
@@ -244,9 +242,8 @@ impl Constraint {
     ///     ffwd.Error: As `lark`.
     #[staticmethod]
     #[pyo3(signature = (grammar, *, strict=false))]
-    fn ebnf(py: Python<'_>, grammar: &str, strict: bool) -> PyResult<Self> {
-        let call = Call::new(py, "ebnf").with(py, "grammar", grammar)?.with(py, "strict", strict)?;
-        Self::parse(py, call, strict, |builder| builder.ebnf(grammar))
+    fn ebnf(py: Python<'_>, grammar: String, strict: bool) -> PyResult<Self> {
+        Self::of_text(py, ("ebnf", "grammar"), grammar, strict, ConstraintBuilder::ebnf)
     }
 
     /// Tool calls and other structure in free text.
@@ -261,25 +258,17 @@ impl Constraint {
     ///     ffwd.Error: Not JSON, not a structural tag, or not supported; `pointer` says where.
     ///     ValueError: An option has another value than those listed.
     #[staticmethod]
-    #[pyo3(signature = (tag, *, whitespace=None, key_order="declared", closed_objects=false,
-        strict=false))]
+    #[pyo3(signature = (tag, **options))]
     fn structural_tag(
         py: Python<'_>,
         tag: &Bound<'_, PyAny>,
-        whitespace: Option<&Bound<'_, PyAny>>,
-        key_order: &str,
-        closed_objects: bool,
-        strict: bool,
+        options: Option<&Kwargs<'_>>,
     ) -> PyResult<Self> {
+        let (options, call) = Call::read(py, "structural_tag", STRUCTURAL_TAG, options)?;
         let text = json_text(tag)?;
-        let policy = Policy { closed_objects, ..json_policy(whitespace, Some(key_order))? };
-        let call = Call::new(py, "structural_tag")
-            .with(py, "tag", &text)?
-            .with(py, "whitespace", whitespace)?
-            .with(py, "key_order", key_order)?
-            .with(py, "closed_objects", closed_objects)?
-            .with(py, "strict", strict)?;
-        Self::parse(py, call, strict, |builder| builder.policy(policy).structural_tag(text))
+        let call = call.with(py, "tag", &text)?;
+        let policy = options.policy()?;
+        Self::parse(py, call, options.strict, |builder| builder.policy(policy).structural_tag(text))
     }
 
     /// A span of a text, byte for byte.
@@ -293,19 +282,12 @@ impl Constraint {
     ///     ffwd.Error: The text is too long or has no such span.
     ///     ValueError: `bounds` has another value.
     #[staticmethod]
-    #[pyo3(signature = (source, *, bounds="words", min_chars=1))]
-    fn substring(py: Python<'_>, source: &str, bounds: &str, min_chars: i64) -> PyResult<Self> {
-        let call = Call::new(py, "substring").with(py, "source", source)?.with(py, "bounds", bounds)?.with(
-            py,
-            "min_chars",
-            min_chars,
-        )?;
-        let bounds = self::bounds(bounds)?;
-        let Ok(min_chars) = u32::try_from(min_chars) else {
-            return Err(PyValueError::new_err(format!("min_chars is {min_chars}; expected 0 or more")));
-        };
-        let options = SubstringOptions { bounds, min_chars };
-        Self::parse(py, call, false, |builder| builder.substring(source, &options))
+    #[pyo3(signature = (source, **options))]
+    fn substring(py: Python<'_>, source: &str, options: Option<&Kwargs<'_>>) -> PyResult<Self> {
+        let (options, call) = Call::read(py, "substring", "bounds min_chars", options)?;
+        let call = call.with(py, "source", source)?;
+        let spans = SubstringOptions { bounds: options.bounds.into(), min_chars: options.min_chars.0 };
+        Self::parse(py, call, false, |builder| builder.substring(source, &spans))
     }
 
     /// An element pattern: character classes and literals with quantifiers, such as
@@ -315,9 +297,8 @@ impl Constraint {
     ///     ffwd.Error: The pattern does not parse; `line` and `column` say where.
     #[staticmethod]
     #[pyo3(signature = (text, *, strict=false))]
-    fn pattern(py: Python<'_>, text: &str, strict: bool) -> PyResult<Self> {
-        let call = Call::new(py, "pattern").with(py, "text", text)?.with(py, "strict", strict)?;
-        Self::parse(py, call, strict, |builder| builder.pattern(text))
+    fn pattern(py: Python<'_>, text: String, strict: bool) -> PyResult<Self> {
+        Self::of_text(py, ("pattern", "text"), text, strict, ConstraintBuilder::pattern)
     }
 
     /// One label of a list or taxonomy, or several, each in the tokens in which it follows a prompt.
@@ -340,36 +321,15 @@ impl Constraint {
     ///         themselves are checked by `Compiler.compile`.
     ///     ValueError: An option has another value than those listed.
     #[staticmethod]
-    #[pyo3(signature = (labels, *, lead="auto", path_separator=None, levels="listed", separator=None,
-        at_least=1, at_most=None, repeats=false))]
-    #[expect(clippy::too_many_arguments, reason = "they are keywords in Python")]
-    fn labels(
-        py: Python<'_>,
-        labels: &Bound<'_, PyAny>,
-        lead: &str,
-        path_separator: Option<&str>,
-        levels: &str,
-        separator: Option<&str>,
-        at_least: u32,
-        at_most: Option<u32>,
-        repeats: bool,
-    ) -> PyResult<Self> {
-        let (mut list, plain) = label_list(labels, lead, path_separator, levels)?;
-        let call = Call::new(py, "labels")
-            .with(py, "labels", plain)?
-            .with(py, "lead", lead)?
-            .with(py, "path_separator", path_separator)?
-            .with(py, "levels", levels)?
-            .with(py, "separator", separator)?
-            .with(py, "at_least", at_least)?
-            .with(py, "at_most", at_most)?
-            .with(py, "repeats", repeats)?;
-        if let Some(separator) = separator {
-            list = list.several(separator).at_least(at_least);
-            if let Some(most) = at_most {
-                list = list.at_most(most);
-            }
-            if repeats {
+    #[pyo3(signature = (labels, **options))]
+    fn labels(py: Python<'_>, labels: &Bound<'_, PyAny>, options: Option<&Kwargs<'_>>) -> PyResult<Self> {
+        let (options, call) = Call::read(py, "labels", LABELS, options)?;
+        let (mut list, plain) = label_list(labels, &options)?;
+        let call = call.with(py, "labels", plain)?;
+        if let Some(separator) = options.separator {
+            list = list.several(separator).at_least(options.at_least.0);
+            list = options.at_most.into_iter().fold(list, Labels::at_most);
+            if options.repeats {
                 list = list.with_repeats();
             }
         }
@@ -388,22 +348,18 @@ impl Constraint {
     ///     ffwd.Error: There are no positions, or one has no tokens.
     ///     ValueError: An id is negative or too large.
     #[staticmethod]
-    #[pyo3(signature = (positions, *, at_least=1, at_most=None, unbounded=false))]
+    #[pyo3(signature = (positions, **options))]
     fn token_masks(
         py: Python<'_>,
         positions: &Bound<'_, PyAny>,
-        at_least: u32,
-        at_most: Option<u32>,
-        unbounded: bool,
+        options: Option<&Kwargs<'_>>,
     ) -> PyResult<Self> {
+        let (options, call) = Call::read(py, "token_masks", "at_least at_most unbounded", options)?;
         let positions = self::positions(positions)?;
-        let call = Call::new(py, "token_masks")
-            .with(py, "positions", &positions)?
-            .with(py, "at_least", at_least)?
-            .with(py, "at_most", at_most)?
-            .with(py, "unbounded", unbounded)?;
-        let most = (!unbounded).then_some(at_most.unwrap_or(at_least));
-        let masks = TokenMasks::new(positions).repeat(at_least, most);
+        let call = call.with(py, "positions", &positions)?;
+        let least = options.at_least.0;
+        let most = (!options.unbounded).then_some(options.at_most.unwrap_or(least));
+        let masks = TokenMasks::new(positions).repeat(least, most);
         Ok(Constraint { inner: ffwd_engine::Constraint::token_masks(&masks).for_python(py)?, call })
     }
 
@@ -418,29 +374,25 @@ impl Constraint {
     /// Raises:
     ///     ValueError: A state or an id is negative or too large.
     #[staticmethod]
-    #[pyo3(signature = (transitions, *, accept, start=0, names=None))]
+    #[pyo3(signature = (transitions, *, accept, **options))]
     fn token_fsm(
         py: Python<'_>,
         transitions: &Bound<'_, PyAny>,
         accept: Vec<u32>,
-        start: u32,
-        names: Option<HashMap<u32, String>>,
+        options: Option<&Kwargs<'_>>,
     ) -> PyResult<Self> {
+        let (options, call) = Call::read(py, "token_fsm", "start names", options)?;
         let transitions = self::transitions(transitions)?;
-        let call = Call::new(py, "token_fsm")
-            .with(py, "transitions", &transitions)?
-            .with(py, "accept", &accept)?
-            .with(py, "start", start)?
-            .with(py, "names", &names)?;
+        let call = call.with(py, "transitions", &transitions)?.with(py, "accept", &accept)?;
         let mut fsm = TokenFsm::new();
         for (from, ids, to) in transitions {
             fsm.add_transition(from, ids, to);
         }
-        fsm.start_in(start);
+        fsm.start_in(options.start);
         for state in accept {
             fsm.accept(state);
         }
-        for (state, name) in names.into_iter().flatten() {
+        for (state, name) in options.names.into_iter().flatten() {
             fsm.name(state, name);
         }
         Ok(Constraint { inner: ffwd_engine::Constraint::token_fsm(&fsm), call })
@@ -463,40 +415,26 @@ impl Constraint {
     ///     ffwd.Error: Not a list of functions, a fault in one of their schemas, or an unknown style
     ///         or function; `pointer` says where in the list.
     #[staticmethod]
-    #[pyo3(signature = (tools, style, *, choice="auto", single=false, whitespace=None,
-        key_order="declared", strict=false))]
-    #[expect(clippy::too_many_arguments, reason = "they are keywords in Python")]
+    #[pyo3(signature = (tools, style, **options))]
     fn tools(
         py: Python<'_>,
         tools: &Bound<'_, PyAny>,
         style: &str,
-        choice: &str,
-        single: bool,
-        whitespace: Option<&Bound<'_, PyAny>>,
-        key_order: &str,
-        strict: bool,
+        options: Option<&Kwargs<'_>>,
     ) -> PyResult<Self> {
+        let (options, call) = Call::read(py, "tools", TOOLS, options)?;
         let text = json_text(tools)?;
-        let policy = json_policy(whitespace, Some(key_order))?;
-        let call = Call::new(py, "tools")
-            .with(py, "tools", &text)?
-            .with(py, "style", style)?
-            .with(py, "choice", choice)?
-            .with(py, "single", single)?
-            .with(py, "whitespace", whitespace)?
-            .with(py, "key_order", key_order)?
-            .with(py, "strict", strict)?;
-        let calls = match choice {
+        let policy = options.policy()?;
+        let call = call.with(py, "tools", &text)?.with(py, "style", style)?;
+        let calls = match &*options.choice.0 {
             "auto" => Calls::Auto,
             "required" => Calls::Required,
             name => Calls::Function(name.to_owned()),
         };
-        let parsed = py.detach(|| {
-            let style = ToolStyle::by_name(style)?;
-            let constraint = Tools::parse(&text)?.constraint(style, &ToolChoice { calls, single }, policy)?;
-            if strict { constraint.strict() } else { Ok(constraint) }
-        });
-        Ok(Constraint { inner: parsed.for_python(py)?, call })
+        let choice = ToolChoice { calls, single: options.single };
+        Self::parse(py, call, options.strict, |_| {
+            Tools::parse(&text)?.constraint(ToolStyle::by_name(style)?, &choice, policy)
+        })
     }
 
     /// Returns the constraint of a text of this one, followed by a text of `other`. Also `a + b`.
@@ -505,7 +443,7 @@ impl Constraint {
     ///     ffwd.Error: Both have JSON values with different options, or one is over tokens.
     fn then(slf: &Bound<'_, Self>, other: &Bound<'_, Self>) -> PyResult<Self> {
         let made = slf.get().inner.then(&other.get().inner);
-        Self::combined(slf, "then", [("other", other.as_any())], made)
+        Self::combined(slf, "then", Some(("other", other.as_any())), made)
     }
 
     /// Returns the constraint of a text of this one, or of `other`. Also `a | b`.
@@ -514,7 +452,7 @@ impl Constraint {
     ///     ffwd.Error: As `then`.
     fn or_else(slf: &Bound<'_, Self>, other: &Bound<'_, Self>) -> PyResult<Self> {
         let made = slf.get().inner.or(&other.get().inner);
-        Self::combined(slf, "or_else", [("other", other.as_any())], made)
+        Self::combined(slf, "or_else", Some(("other", other.as_any())), made)
     }
 
     /// Returns the constraint of the texts that satisfy both. Also `a & b`.
@@ -524,7 +462,7 @@ impl Constraint {
     fn and_also(slf: &Bound<'_, Self>, other: &Bound<'_, Self>) -> PyResult<Self> {
         let (left, right) = (&slf.get().inner, &other.get().inner);
         let made = slf.py().detach(|| left.and(right));
-        Self::combined(slf, "and_also", [("other", other.as_any())], made)
+        Self::combined(slf, "and_also", Some(("other", other.as_any())), made)
     }
 
     /// Returns the constraint of the texts that do not satisfy this one. Also `~a`.
@@ -534,7 +472,7 @@ impl Constraint {
     fn negated(slf: &Bound<'_, Self>) -> PyResult<Self> {
         let inner = &slf.get().inner;
         let made = slf.py().detach(|| inner.not());
-        Self::combined(slf, "negated", [], made)
+        Self::combined(slf, "negated", None, made)
     }
 
     /// Returns the constraint of any text up to the first `marker`, the marker, and then a text of
@@ -546,7 +484,7 @@ impl Constraint {
         let inner = &slf.get().inner;
         let made = slf.py().detach(|| inner.behind_marker(marker));
         let text = PyString::new(slf.py(), marker);
-        Self::combined(slf, "after_marker", [("marker", text.as_any())], made)
+        Self::combined(slf, "after_marker", Some(("marker", text.as_any())), made)
     }
 
     fn __add__(slf: &Bound<'_, Self>, other: &Bound<'_, Self>) -> PyResult<Self> {
@@ -579,18 +517,31 @@ impl Constraint {
 
 impl Constraint {
     /// A constraint made from another one by a method of it.
-    fn combined<const N: usize>(
+    fn combined(
         this: &Bound<'_, Self>,
         method: &'static str,
-        arguments: [(&str, &Bound<'_, PyAny>); N],
+        argument: Option<(&str, &Bound<'_, PyAny>)>,
         made: ffwd_engine::Result<ffwd_engine::Constraint>,
     ) -> PyResult<Self> {
         let py = this.py();
-        let mut call = Call::new(py, method).with(py, "self", this)?;
-        for (name, value) in arguments {
+        let mut call = Call { method, arguments: PyDict::new(py).unbind() }.with(py, "self", this)?;
+        if let Some((name, value)) = argument {
             call = call.with(py, name, value)?;
         }
         Ok(Constraint { inner: made.for_python(py)?, call })
+    }
+
+    /// A constraint that `parse` makes of one argument, which has `name` in the method.
+    fn of_text<'py, A: Clone + IntoPyObject<'py> + Send>(
+        py: Python<'py>,
+        (method, name): (&'static str, &str),
+        argument: A,
+        strict: bool,
+        parse: fn(ConstraintBuilder<'static>, A) -> ffwd_engine::Result<ffwd_engine::Constraint>,
+    ) -> PyResult<Self> {
+        let call = Call { method, arguments: PyDict::new(py).unbind() };
+        let call = call.with(py, name, argument.clone())?.with(py, "strict", strict)?;
+        Self::parse(py, call, strict, |builder| parse(builder, argument))
     }
 
     fn parse(
@@ -604,50 +555,5 @@ impl Constraint {
             if strict { constraint.strict() } else { Ok(constraint) }
         });
         Ok(Constraint { inner: parsed.for_python(py)?, call })
-    }
-}
-
-/// Makes the exception for an option with another value than those expected.
-pub fn unknown(name: &str, value: &str, expected: &str) -> PyErr {
-    PyValueError::new_err(format!("{name} is {value:?}; expected {expected}"))
-}
-
-fn bounds(name: &str) -> PyResult<Bounds> {
-    match name {
-        "words" => Ok(Bounds::Words),
-        "characters" => Ok(Bounds::Characters),
-        other => Err(unknown("bounds", other, "\"words\" or \"characters\"")),
-    }
-}
-
-/// Returns the policy of JSON texts.
-///
-/// # Errors
-/// `ValueError` for unknown values.
-pub fn json_policy(whitespace: Option<&Bound<'_, PyAny>>, key_order: Option<&str>) -> PyResult<Policy> {
-    let key_order = match key_order {
-        None | Some("declared") => KeyOrder::Declared,
-        Some("any") => KeyOrder::Any,
-        Some(other) => return Err(unknown("key_order", other, "\"declared\" or \"any\"")),
-    };
-    let whitespace = match whitespace {
-        None => Whitespace::Compact,
-        Some(value) => self::whitespace(value)?,
-    };
-    Ok(Policy { whitespace, key_order, ..Policy::default() })
-}
-
-fn whitespace(value: &Bound<'_, PyAny>) -> PyResult<Whitespace> {
-    const EXPECTED: &str = "\"compact\", \"single_space\", or a number from 1 to 64";
-    if let Ok(name) = value.cast::<PyString>() {
-        return match name.to_str()? {
-            "compact" => Ok(Whitespace::Compact),
-            "single_space" => Ok(Whitespace::SingleSpace),
-            other => Err(unknown("whitespace", other, EXPECTED)),
-        };
-    }
-    match value.extract::<u8>() {
-        Ok(max @ 1..=64) => Ok(Whitespace::Flexible { max }),
-        _ => Err(PyValueError::new_err(format!("whitespace is {value}; expected {EXPECTED}"))),
     }
 }

@@ -1,12 +1,12 @@
 //! Reads the values that constraints are made from: schemas, labels, machines over tokens.
 
 use ffwd_engine::TokenId;
-use ffwd_engine::constraint::token_machine::{Labels, Lead, Levels, State};
+use ffwd_engine::constraint::token_machine::{Labels, State};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyMapping, PyString};
 
-use crate::constraint::unknown;
+use crate::constraint_options::ConstraintOptions;
 use crate::error::ForPython;
 use crate::vocabulary::{id_or_ids, text_bytes};
 
@@ -64,27 +64,13 @@ fn schema_of_type<'py>(value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>>
 /// Reads a list of labels, or a tree of them. Also returns them in plain values.
 pub fn label_list<'py>(
     labels: &Bound<'py, PyAny>,
-    lead: &str,
-    path_separator: Option<&str>,
-    levels: &str,
+    options: &ConstraintOptions,
 ) -> PyResult<(Labels, Bound<'py, PyAny>)> {
     let py = labels.py();
-    let lead = match lead {
-        "auto" => Lead::Auto,
-        "space" => Lead::Space,
-        "nothing" => Lead::Nothing,
-        other => return Err(unknown("lead", other, "\"auto\", \"space\" or \"nothing\"")),
-    };
-    let levels = match levels {
-        "listed" => Levels::Listed,
-        "leaves" => Levels::Leaves,
-        "all" => Levels::All,
-        other => return Err(unknown("levels", other, "\"listed\", \"leaves\" or \"all\"")),
-    };
     if labels.is_instance_of::<PyString>() {
         return Err(PyTypeError::new_err("labels is a str; expected a list of str, or a dict"));
     }
-    let separator = path_separator.unwrap_or(PATH_SEPARATOR);
+    let separator = options.path_separator.as_deref().unwrap_or(PATH_SEPARATOR);
     let (list, paths, plain) = if labels.cast::<PyMapping>().is_ok() {
         let text = json_text(labels)?;
         let list = Labels::from_tree(&text, separator).for_python(py)?;
@@ -92,10 +78,10 @@ pub fn label_list<'py>(
     } else {
         let texts = labels.try_iter()?.map(|text| text?.extract()).collect::<PyResult<Vec<String>>>()?;
         let plain = PyList::new(py, &texts)?.into_any();
-        (Labels::new(texts), path_separator.is_some(), plain)
+        (Labels::new(texts), options.path_separator.is_some(), plain)
     };
-    let list = if paths { list.paths(separator, levels) } else { list };
-    Ok((list.lead(lead), plain))
+    let list = if paths { list.paths(separator, options.levels) } else { list };
+    Ok((list.lead(options.lead), plain))
 }
 
 /// Reads the ids of each position.

@@ -19,12 +19,14 @@
 
 mod batch;
 pub mod constraint;
+pub mod constraint_options;
 mod constraint_source;
 pub mod error;
 mod explanation;
 mod grammar;
 mod logits;
 mod matcher;
+pub mod options;
 mod pool;
 mod tensor;
 mod tokenizer_object;

@@ -5,6 +5,8 @@ import inspect
 import re
 from pathlib import Path
 
+import pytest
+
 import ffwd
 from ffwd import _ffwd
 
@@ -26,13 +28,41 @@ def parameters_of_stub(function):
     return [(name, kind, default and ast.literal_eval(default)) for name, kind, default in found]
 
 
+# A call of each method that takes `**options`, with what it needs.
+TOOL = [{"type": "function", "function": {"name": "f"}}]
+CALLS = {
+    "json_schema": {"schema": {}},
+    "json_object": {},
+    "structural_tag": {"tag": {"type": "structural_tag", "format": {"type": "any_text"}}},
+    "substring": {"source": "a b"},
+    "labels": {"labels": ["a"]},
+    "token_masks": {"positions": [1]},
+    "token_fsm": {"transitions": [(0, 1, 1)], "accept": [1]},
+    "tools": {"tools": TOOL, "style": "hermes"},
+}
+
+
 def parameters_of_module(function):
     found = []
     for parameter in inspect.signature(function).parameters.values():
+        if parameter.kind is inspect.Parameter.VAR_KEYWORD:
+            found += options_of(function)
+            continue
         keyword = parameter.kind is inspect.Parameter.KEYWORD_ONLY
         default = None if parameter.default is inspect.Parameter.empty else parameter.default
         found.append((parameter.name, "keyword" if keyword else "positional", default))
     return found
+
+
+def options_of(function):
+    """Name, kind and default of each option: `pickle` keeps all of them."""
+    needed = CALLS[function.__name__]
+    made = function(**needed).__reduce__()[1][1]
+    with pytest.raises(TypeError, match="there is no option") as caught:
+        function(**needed, **{"z" * 20: 1})
+    names = re.search("the options are (.*)", str(caught.value))[1].split(", ")
+    assert set(names) == made.keys() - needed.keys()
+    return [(name, "keyword", made[name]) for name in names]
 
 
 def is_property(function):
@@ -79,7 +109,8 @@ def test_classes_have_the_members_of_the_stub():
                 continue
             actual = cls if name == "__new__" else getattr(cls, name)
             expected = without(parameters_of_stub(function), {"self", "cls"})
-            assert without(parameters_of_module(actual), {"self"}) == expected, f"{node.name}.{name}"
+            found = without(parameters_of_module(actual), {"self"})
+            assert sorted(found, key=str) == sorted(expected, key=str), f"{node.name}.{name}"
 
 
 def test_everything_public_has_a_docstring():

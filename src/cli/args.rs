@@ -1,7 +1,7 @@
 //! Options that several subcommands share: models, decoding, and the description of a constraint.
 
 use std::cell::OnceCell;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use clap::builder::RangedU64ValueParser;
@@ -326,6 +326,30 @@ impl DecodeArgs {
     }
 }
 
+/// Options about the values of a JSON output.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Values")]
+pub(super) struct ValueArgs {
+    /// Let values that repeat themselves continue
+    ///
+    /// Without this option, a string that repeats itself is closed, and an array gets no further
+    /// item. A message names the value. A text that repeats itself in the source may be copied.
+    #[arg(long)]
+    no_guard: bool,
+    /// Fill strings up to their `maxLength`, even with parts of words
+    ///
+    /// Without this option, a string that does not fit ends at a sentence or a word. Strings with a
+    /// pattern, a format or a list of values are not affected.
+    #[arg(long)]
+    fill_strings: bool,
+}
+
+impl ValueArgs {
+    pub(super) fn apply(&self, request: Request) -> Request {
+        request.guard(!self.no_guard).end_at_words(!self.fill_strings)
+    }
+}
+
 /// Options of which at most one names the kind of the constraint.
 #[derive(Args)]
 #[command(next_help_heading = "Constraint (at most one)")]
@@ -510,6 +534,16 @@ impl ConstraintArgs {
     /// # Errors
     /// If options do not belong together, or a file cannot be read or is no constraint.
     pub(super) fn constraint(&self) -> Result<Option<Constraint>> {
+        self.check_options()?;
+        let Some(constraint) = self.parse()? else { return Ok(None) };
+        let constraint = self.json.check_warnings(constraint)?;
+        output::print_warnings(constraint.warnings());
+        Ok(Some(constraint))
+    }
+
+    /// # Errors
+    /// If an option needs another one that is not given.
+    fn check_options(&self) -> Result<()> {
         let kind = &self.kind;
         let schemas = kind.json_schema.is_some() || kind.structural_tag.is_some() || kind.grammar.is_some();
         if self.source.is_some() && !schemas {
@@ -525,9 +559,11 @@ impl ConstraintArgs {
         if kind.labels.is_none() {
             self.labels.require_labels()?;
         }
-        if kind.tools.is_none() {
-            self.calls.require_tools()?;
-        }
+        if kind.tools.is_none() { self.calls.require_tools() } else { Ok(()) }
+    }
+
+    fn parse(&self) -> Result<Option<Constraint>> {
+        let kind = &self.kind;
         let policy = self.json.policy(Whitespace::Compact);
         let spans = if self.whole_words { SubstringOptions::words() } else { SubstringOptions::default() };
         let source = self.source.as_deref().map(read_text).transpose()?;
@@ -536,44 +572,37 @@ impl ConstraintArgs {
             builder = builder.source(source, &spans);
         }
         let constraint = if let Some(file) = &kind.json_schema {
-            let text = read_text(file)?;
             let documents = self.references.read()?;
-            let constraint = documents.add_to(builder).json_schema(text);
-            constraint.map_err(|e| e.at(Place::File(file.clone())))?
+            of_file(file, |text| documents.add_to(builder).json_schema(text))
         } else if let Some(file) = &kind.grammar {
-            let text = read_text(file)?;
             // Only Lark grammars can contain schemas, which copy from a source.
-            let constraint = if source.is_some() { builder.lark(text) } else { builder.ebnf(text) };
-            constraint.map_err(|e| e.at(Place::File(file.clone())))?
+            of_file(file, |text| if source.is_some() { builder.lark(text) } else { builder.ebnf(text) })
         } else if let Some(file) = &kind.structural_tag {
-            let constraint = builder.structural_tag(read_text(file)?);
-            constraint.map_err(|e| e.at(Place::File(file.clone())))?
-        } else if let Some(file) = &kind.tools {
-            let constraint = self.tools()?.map(|tools| self.calls.constraint(tools, policy)).transpose();
-            match constraint.map_err(|e| e.at(Place::File(file.clone())))? {
-                Some(constraint) => constraint,
-                None => return Ok(None),
-            }
+            of_file(file, |text| builder.structural_tag(text))
+        } else if let (Some(file), Some(tools)) = (&kind.tools, self.tools()?) {
+            self.calls.constraint(tools, policy).map_err(|e| e.at(Place::File(file.clone())))
         } else if let Some(file) = &kind.substring {
-            let text = read_text(file)?;
-            Constraint::substring(text, &spans).map_err(|e| e.at(Place::File(file.clone())))?
+            of_file(file, |text| Constraint::substring(text, &spans))
         } else if let Some(file) = &kind.labels {
-            Constraint::labels(&self.labels.read(file)?)
+            Ok(Constraint::labels(&self.labels.read(file)?))
         } else if let Some(regex) = &kind.regex {
-            Constraint::regex(regex)?
+            Constraint::regex(regex)
         } else if let Some(pattern) = &kind.pattern {
-            Constraint::pattern(pattern)?
+            Constraint::pattern(pattern)
         } else if !kind.choice.is_empty() {
-            Constraint::choice(&kind.choice)?
+            Constraint::choice(&kind.choice)
         } else if kind.json_object {
-            builder.json_object()?
+            builder.json_object()
         } else {
             return Ok(None);
         };
-        let constraint = self.json.check_warnings(constraint)?;
-        output::print_warnings(constraint.warnings());
-        Ok(Some(constraint))
+        constraint.map(Some)
     }
+}
+
+/// Makes a constraint of the text in a file.
+fn of_file(file: &Path, make: impl FnOnce(String) -> Result<Constraint>) -> Result<Constraint> {
+    make(read_text(file)?).map_err(|e| e.at(Place::File(file.into())))
 }
 
 /// Parses the value of `--whitespace`.

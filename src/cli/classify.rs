@@ -127,10 +127,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
             }
             output::print_line(&table(&found))?;
         } else {
-            let line = serde_json::to_string(&Line { source, found: &found }).map_err(|e| {
-                Error::new(ErrorKind::Io, format!("the labels cannot be written as JSON: {e}"))
-            })?;
-            output::print_line(&line)?;
+            output::print_json(&Line { source, found: &found })?;
         }
         eprintln!(
             "{} of {} labels in {} forwards; {:.1} % of the model's probability was on labels",

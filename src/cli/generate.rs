@@ -6,13 +6,12 @@ use std::process::ExitCode;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use super::args::{ConstraintArgs, DecodeArgs, ModelArgs};
+use super::args::{ConstraintArgs, DecodeArgs, ModelArgs, ValueArgs};
 use super::multi_output::{self, MultiOutputArgs};
-use super::value_args::{self, ValueArgs};
 use super::{help, output};
 use crate::chat::{ChatOptions, Message};
 use crate::constraint::tools::{Reply, ToolCall, Tools};
-use crate::decode::{Finish, Output, Prompt, Request};
+use crate::decode::{Engine, Finish, Output, Prompt, Request};
 use crate::error::{Error, ErrorKind, Result};
 
 const EXAMPLES: [(&str, &str); 6] = [
@@ -91,23 +90,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
     let tools = args.constraint.tools()?;
     let marks = constraint.iter().flat_map(|constraint| constraint.ir().marks.clone());
     let engine = args.models.engine_with(marks.chain(args.think_until.clone()).collect())?;
-    let is_chat = args.chat || args.system.is_some();
-    if tools.is_some() && !is_chat {
-        eprintln!(
-            "warning: the model does not see the tools: without --chat the prompt is sent as it is; add --chat, \
-             or describe the tools in the prompt"
-        );
-    }
-    let prompt = match is_chat {
-        false => Prompt::text(&args.prompt),
-        true => {
-            let system = args.system.iter().map(Message::system);
-            let messages: Vec<Message> = system.chain([Message::user(&args.prompt)]).collect();
-            let tools = tools.map(Tools::for_prompt).unwrap_or_default();
-            engine.chat_prompt(&messages, &ChatOptions::with_tools(tools))?
-        }
-    };
-    let mut request = args.decode.apply(Request::new(prompt));
+    let mut request = args.decode.apply(Request::new(prompt(args, &engine, tools)?));
     if args.constraint.is_json() {
         request = args.values.apply(request);
     }
@@ -127,24 +110,15 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
         let text_of = |output: &Output| printed_text(args, output);
         return multi_output::print(&ranked, constrained, args.stats.as_deref(), &text_of);
     }
-    let mut written = Ok(());
     let output = match args.stream {
         false => engine.generate(&request)?,
-        true => engine.generate_streaming(&request, &mut |text| {
-            if written.is_ok() {
-                written = output::print_text(text);
-            }
-        })?,
+        true => stream(&engine, &request)?,
     };
-    written?;
-    if args.stream {
-        output::print_text("\n")?;
-    }
     let complete = if constrained { require_complete(&output) } else { Ok(()) };
     if !args.stream {
         print_output(args, &output, tools)?;
     }
-    for message in value_args::messages(&output.stats) {
+    for message in output::value_messages(&output.stats) {
         eprintln!("{message}");
     }
     if complete.is_ok() && !matches!(output.finish, Finish::Stop) {
@@ -156,6 +130,34 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
         output::write_stats(path, &output.stats)?;
     }
     complete.map(|()| ExitCode::SUCCESS)
+}
+
+/// Returns the prompt: the text as it is, or put into a chat.
+fn prompt(args: &Args, engine: &Engine, tools: Option<&Tools>) -> Result<Prompt> {
+    if args.chat || args.system.is_some() {
+        let system = args.system.iter().map(Message::system);
+        let messages: Vec<Message> = system.chain([Message::user(&args.prompt)]).collect();
+        let tools = tools.map(Tools::for_prompt).unwrap_or_default();
+        return engine.chat_prompt(&messages, &ChatOptions::with_tools(tools));
+    }
+    if tools.is_some() {
+        eprintln!(
+            "warning: the model does not see the tools: without --chat the prompt is sent as it is; add --chat, \
+             or describe the tools in the prompt"
+        );
+    }
+    Ok(Prompt::text(&args.prompt))
+}
+
+/// Generates an output and prints its text meanwhile.
+fn stream(engine: &Engine, request: &Request) -> Result<Output> {
+    let mut written = Ok(());
+    let output = engine.generate_streaming(request, &mut |text| {
+        if written.is_ok() {
+            written = output::print_text(text);
+        }
+    })?;
+    written.and_then(|()| output::print_text("\n")).map(|()| output)
 }
 
 /// Prints the text of an output, or its calls as JSON.

@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::args::ConstraintArgs;
 use super::{help, output};
 use crate::error::{Error, ErrorKind, Result};
-use crate::matcher::{Compiler, Matcher, Verdict};
+use crate::matcher::{Compiler, GrammarSizes, Matcher, Verdict};
 use crate::vocab::{TokenId, Vocabulary};
 
 const EXAMPLES: [(&str, &str); 6] = [
@@ -85,42 +85,19 @@ struct Report {
     /// The state of a constraint over tokens.
     #[serde(skip_serializing_if = "Option::is_none")]
     state: Option<String>,
-    /// Sizes of the automaton and its caches.
     sizes: Sizes,
     #[serde(skip_serializing_if = "Option::is_none")]
     why: Option<Why>,
     warnings: Vec<String>,
 }
 
-/// Number of states, stacks, configurations and masks that exist now; use adds more.
+/// Sizes of the automaton and its caches that exist now; use adds more.
 #[derive(Serialize)]
 struct Sizes {
-    nfa_states: usize,
-    dfa_states: usize,
-    stack_nodes: usize,
-    configurations: usize,
-    masks: usize,
-    local_masks: usize,
-    masks_after_returns: usize,
+    #[serde(flatten)]
+    grammar: GrammarSizes,
     /// Memory of this grammar, without what all grammars share.
     bytes: usize,
-}
-
-impl Sizes {
-    fn of(matcher: &Matcher) -> Self {
-        let sizes = matcher.grammar().sizes();
-        let bytes = matcher.grammar().memory().total();
-        Sizes {
-            nfa_states: sizes.nfa_states,
-            dfa_states: sizes.dfa_states,
-            stack_nodes: sizes.stack_nodes,
-            configurations: sizes.configurations,
-            masks: sizes.masks,
-            local_masks: sizes.local_masks,
-            masks_after_returns: sizes.masks_after_returns,
-            bytes,
-        }
-    }
 }
 
 /// Explanation for a text that may or may not follow.
@@ -242,7 +219,7 @@ fn report(matcher: &mut Matcher, vocab: &Vocabulary, prefix: &str) -> Report {
         in_string: matcher.in_string(),
         path: matcher.path(),
         state: matcher.explain_bytes(b"").state,
-        sizes: Sizes::of(matcher),
+        sizes: Sizes { grammar: matcher.grammar().sizes(), bytes: matcher.grammar().memory().total() },
         why: None,
         warnings: matcher.grammar().warnings().iter().map(ToString::to_string).collect(),
         // Last, because the search adds to the sizes.
@@ -327,7 +304,7 @@ fn table(r: &Report) -> String {
     }
     lines.push(format!("may end here   {}", yes(r.accepting)));
     lines.push(format!("must end here  {}", yes(r.terminated)));
-    let s = &r.sizes;
+    let s = &r.sizes.grammar;
     if let Some(state) = &r.state {
         lines.push(format!("state          {state}"));
         lines.push(format!("tables         {} configurations, {} masks", s.configurations, s.masks));
@@ -343,7 +320,7 @@ fn table(r: &Report) -> String {
             s.masks, s.local_masks, s.masks_after_returns
         ));
     }
-    lines.push(format!("memory         {:.1} kB", s.bytes as f64 / 1000.0));
+    lines.push(format!("memory         {:.1} kB", r.sizes.bytes as f64 / 1000.0));
     if let Some(why) = &r.why {
         lines.extend(why_lines(why, list(&why.expected)));
     }

@@ -2,7 +2,9 @@
 
 use std::path::Path;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use serde::de::DeserializeOwned;
 
 use super::args::read_text;
 use crate::constraint::token_machine::{Labels, Lead, Levels};
@@ -11,26 +13,12 @@ use crate::error::{Error, ErrorKind, Place, Result};
 /// Default separator of the parts of a path.
 const PATH_SEPARATOR: &str = " > ";
 
-/// Values of `--labels-lead`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum LeadArg {
-    /// A space, if the tokenizer can write one.
-    Auto,
-    /// A space.
-    Space,
-    /// Nothing.
-    Nothing,
-}
-
-/// Values of `--labels-levels`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum LevelsArg {
-    /// The labels in the file.
-    Listed,
-    /// The labels in the file that have none below them.
-    Leaves,
-    /// The labels in the file and all above them.
-    All,
+/// Parses one of these words, by the names that the value has in JSON.
+fn one_of<T>(words: [&'static str; 3]) -> impl TypedValueParser<Value = T>
+where
+    T: DeserializeOwned + Clone + Send + Sync + 'static,
+{
+    PossibleValuesParser::new(words).try_map(|word| serde_json::from_value(word.into()))
 }
 
 /// Options of how a file of labels is read.
@@ -44,14 +32,16 @@ pub(super) struct LabelArgs {
     labels_path: Option<String>,
     /// Use the labels in the file, only those with none below them, or also all above them
     /// [default: listed]
-    #[arg(long, value_enum, value_name = "listed|leaves|all", hide_possible_values = true)]
-    labels_levels: Option<LevelsArg>,
+    #[arg(long, value_parser = one_of::<Levels>(["listed", "leaves", "all"]), value_name = "listed|leaves|all",
+        hide_possible_values = true)]
+    labels_levels: Option<Levels>,
     /// Write a space before the first label, nothing, or a space if the tokenizer can (auto)
     /// [default: auto]
     ///
     /// Choose nothing for a prompt that ends with a quote or a line break.
-    #[arg(long, value_enum, value_name = "auto|space|nothing", hide_possible_values = true)]
-    labels_lead: Option<LeadArg>,
+    #[arg(long, value_parser = one_of::<Lead>(["auto", "space", "nothing"]), value_name = "auto|space|nothing",
+        hide_possible_values = true)]
+    labels_lead: Option<Lead>,
 }
 
 /// Options of how a file of labels is read, and of how many labels an output has.
@@ -83,24 +73,15 @@ impl LabelArgs {
             true => Labels::from_tree(text, separator).map_err(here)?,
             false => Labels::from_text(text).map_err(here)?,
         };
-        let levels = match self.labels_levels {
-            Some(LevelsArg::Leaves) => Levels::Leaves,
-            Some(LevelsArg::All) => Levels::All,
-            Some(LevelsArg::Listed) | None => Levels::Listed,
-        };
         if is_tree || self.labels_path.is_some() || self.labels_levels.is_some() {
-            labels = labels.paths(separator, levels);
+            labels = labels.paths(separator, self.labels_levels.unwrap_or_default());
         }
-        Ok(labels.lead(match self.labels_lead {
-            None | Some(LeadArg::Auto) => Lead::Auto,
-            Some(LeadArg::Space) => Lead::Space,
-            Some(LeadArg::Nothing) => Lead::Nothing,
-        }))
+        Ok(labels.lead(self.labels_lead.unwrap_or_default()))
     }
 
     /// Returns true if no option names the text before the first label.
     pub(super) fn has_default_lead(&self) -> bool {
-        matches!(self.labels_lead, None | Some(LeadArg::Auto))
+        matches!(self.labels_lead, None | Some(Lead::Auto))
     }
 
     fn is_empty(&self) -> bool {

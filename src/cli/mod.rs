@@ -32,7 +32,6 @@ mod spread;
 #[cfg_attr(not(feature = "bench"), allow(dead_code))]
 mod table;
 mod tools;
-mod value_args;
 
 use std::ffi::OsString;
 use std::process::ExitCode;

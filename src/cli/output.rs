@@ -41,6 +41,17 @@ pub(super) fn print_report<T: Serialize>(report: &T, json: bool, text: impl Fn(&
     print_line(&if json { pretty(report, "the report")? } else { text(report) })
 }
 
+/// Writes a value to standard output as one line of JSON.
+pub(super) fn print_json(value: &impl Serialize) -> Result<()> {
+    print_line(&json(value)?)
+}
+
+/// Returns a value as one line of JSON.
+pub(super) fn json(value: &impl Serialize) -> Result<String> {
+    serde_json::to_string(value)
+        .map_err(|e| Error::new(ErrorKind::Io, format!("a result cannot be written as JSON: {e}")))
+}
+
 fn pretty(value: &impl Serialize, what: &str) -> Result<String> {
     serde_json::to_string_pretty(value)
         .map_err(|e| Error::new(ErrorKind::Io, format!("{what} cannot be written as JSON: {e}")))
@@ -69,6 +80,17 @@ pub(super) fn write_file(path: &Path, text: &str) -> Result<()> {
     let partial = Path::new(&partial);
     std::fs::write(partial, text).map_err(|e| Error::io(partial, &e))?;
     std::fs::rename(partial, path).map_err(|e| Error::io(path, &e))
+}
+
+/// Returns a message for each value that was ended.
+pub(super) fn value_messages(stats: &Stats) -> Vec<String> {
+    let guarded = stats.guarded.iter().map(|pointer| {
+        format!("warning: #{pointer} repeated itself and was ended (--no-guard lets it continue)")
+    });
+    let shortened = stats.shortened.iter().map(|pointer| {
+        format!("#{pointer} did not fit into its maxLength and ends early (--fill-strings fills it)")
+    });
+    guarded.chain(shortened).collect()
 }
 
 /// Writes one line of statistics to standard error, and the report of the draft gate if there is

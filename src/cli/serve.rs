@@ -132,7 +132,7 @@ struct LimitArgs {
     /// Hold at most N MiB of keys and values of running answers
     #[arg(long, value_name = "N", default_value_t = 1024)]
     cache_mib: usize,
-    /// Keep at most N MiB of keys and values of prompts for later prompts that begin alike
+    /// Keep at most N MiB of keys and values of prompts for later prompts with the same beginning
     #[arg(long, value_name = "N", default_value_t = 64)]
     prefix_mib: usize,
     /// Read bodies of at most N KiB

@@ -196,6 +196,19 @@ pub(super) fn statistics(
     all
 }
 
+/// Returns the log-probabilities of the tokens in the form of completions of a text.
+pub(super) fn text_logprobs(output: &Output, vocab: &Vocabulary) -> Value {
+    let (mut tokens, mut offsets, mut at) = (Vec::new(), Vec::new(), 0);
+    for &token in &output.tokens {
+        let text = String::from_utf8_lossy(vocab.token_bytes(token)).into_owned();
+        offsets.push(at);
+        at += text.chars().count();
+        tokens.push(text);
+    }
+    let values: Vec<Option<f32>> = output.logprobs.iter().map(|known| known.map(|known| known.raw)).collect();
+    json!({"tokens": tokens, "token_logprobs": values, "text_offset": offsets, "top_logprobs": null})
+}
+
 /// Returns the log-probabilities of the tokens in the form of chat completions. `logprob` is the
 /// model's own; that among the legal tokens and their share are in addition.
 pub(super) fn logprobs(output: &Output, vocab: &Vocabulary) -> Value {

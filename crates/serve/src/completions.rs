@@ -1,4 +1,4 @@
-//! `/v1/completions`: a text continued.
+//! `/v1/chat/completions` and `/v1/completions`: both answer with a list of choices.
 
 use std::sync::Arc;
 
@@ -7,176 +7,238 @@ use axum::extract::State;
 use axum::http::Response;
 use serde_json::{Value, json};
 
-use super::answer::{TokenCounts, finish_reason, new_id, statistics, stop_reason, unix_seconds};
-use super::api_error::{ApiError, ApiResult, json_response};
+use super::answer::{
+    AnswerCall, AnswerParts, TokenCounts, all_warnings, finish_reason, logprobs, new_id, reasoning_tokens,
+    statistics, stop_reason, text_logprobs, unix_seconds,
+};
+use super::api_error::{ApiResult, json_response};
 use super::app::App;
-use super::chat::{positive, read_stream_options};
-use super::fields::Fields;
-use super::format::{read_format, read_response_format};
+use super::completion_fields::{CompletionRequest, read_chat, read_text};
 use super::model::LoadedModel;
-use super::options::{read_options, read_prediction};
 use super::prepare::ReadyRequest;
 use super::reply::ReplyPiece;
-use super::request::{GenerationRequest, PromptInput};
 use super::running::Running;
 use super::stream::{self, EventWriter, Events};
 use ffwd_runtime::decode::Output;
-use ffwd_runtime::sample::SamplingParams;
 
-/// Default limit of output tokens, as clients of this endpoint expect.
-const DEFAULT_MAX_TOKENS: usize = 16;
+/// One of the two protocols.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Protocol {
+    Chat,
+    /// A text is continued.
+    Text,
+}
 
-/// A request with what only this protocol has.
-struct CompletionRequest {
-    generation: GenerationRequest,
-    stream: bool,
-    include_usage: bool,
+pub(super) async fn chat_completions(State(app): State<Arc<App>>, body: Body) -> ApiResult<Response<Body>> {
+    answer(app, body, Protocol::Chat).await
 }
 
 pub(super) async fn completions(State(app): State<Arc<App>>, body: Body) -> ApiResult<Response<Body>> {
+    answer(app, body, Protocol::Text).await
+}
+
+async fn answer(app: Arc<App>, body: Body, protocol: Protocol) -> ApiResult<Response<Body>> {
     let deadline = app.deadline();
+    let (read, prefix): (fn(&str, &_) -> _, _) = match protocol {
+        Protocol::Chat => (read_chat, "chatcmpl"),
+        Protocol::Text => (read_text, "cmpl"),
+    };
     let CompletionRequest { generation, stream, include_usage } = app.read(body, read).await?;
     let (choices, with_logprobs) = (generation.choices, generation.logprobs);
     let (model, mut prepared) = app.prepare(generation, stream, deadline).await?;
     let running = Running::start(&model, &mut prepared, deadline)?;
-    let id = new_id("cmpl");
-    let created = unix_seconds();
+    let format = prepared.reply.clone();
+    let parts = (0..choices).map(|_| AnswerParts::default()).collect();
+    let (id, created) = (new_id(prefix), unix_seconds());
+    let mut writer = ChoiceWriter {
+        protocol,
+        model,
+        prepared,
+        include_usage,
+        with_logprobs,
+        id,
+        created,
+        parts,
+        last: None,
+    };
     if stream {
-        let format = prepared.reply.clone();
-        let writer = TextWriter { model, prepared, include_usage, with_logprobs, id, created, last: None };
         return stream::respond(app, running, &format, choices, writer).await;
     }
-    let outputs = running.outputs().await?;
-    outputs.iter().for_each(|output| app.metrics.output(output));
-    let choice = |(index, output): (usize, &Output)| {
-        json!({"index": index, "text": output.text, "finish_reason": finish_reason(output, false),
-            "stop_reason": stop_reason(output), "logprobs": logprobs(output, &model, with_logprobs)})
-    };
-    let all: Vec<&Output> = outputs.iter().collect();
-    Ok(json_response(&json!({
-        "id": id,
-        "object": "text_completion",
-        "created": created,
-        "model": model.name,
-        "choices": outputs.iter().enumerate().map(choice).collect::<Vec<_>>(),
-        "usage": TokenCounts::of(&all, 0).usage(),
-        "ffwd": statistics(&all, &prepared.warnings, prepared.compile_seconds, prepared.seed),
-    })))
+    let outputs = running.outputs(&app.metrics).await?;
+    writer.parts = outputs.iter().map(|output| AnswerParts::of(&format, &output.text)).collect();
+    Ok(json_response(&writer.whole(&outputs)))
 }
 
-/// Reads the body.
-fn read(text: &str, defaults: &SamplingParams) -> ApiResult<CompletionRequest> {
-    let mut fields = Fields::body(text)?;
-    let prompt = read_prompt(&mut fields)?;
-    let mut request = GenerationRequest::new(PromptInput::Text(prompt));
-    read_options(&mut fields, &mut request, defaults)?;
-    let response_format = fields.object("response_format")?;
-    let first = response_format.map(|format| read_response_format(format, false)).transpose()?.flatten();
-    request.format = read_format(&mut fields, first)?;
-    request.prediction = read_prediction(&mut fields)?;
-    // The name in llama.cpp.
-    let limit = fields.count("max_tokens")?.or(fields.count("n_predict")?);
-    request.max_tokens = Some(positive("max_tokens", limit)?.unwrap_or(DEFAULT_MAX_TOKENS));
-    request.logprobs = match fields.raw("logprobs").map(|value| value.get()) {
-        None | Some("false") => false,
-        Some("0" | "1" | "true") => true,
-        Some(_) => {
-            let why = "only the log-probabilities of the chosen tokens are reported; use 1";
-            return Err(ApiError::unsupported("logprobs", why));
-        }
-    };
-    let mut warnings = Vec::new();
-    let stream = fields.flag("stream")?.unwrap_or(false);
-    let include_usage = read_stream_options(&mut fields, &mut warnings)?;
-    fields.refuse("echo", &["false"], "the answer never has the prompt")?;
-    fields.refuse("suffix", &["\"\""], "this server continues texts only")?;
-    fields.finish()?;
-    request.warnings.extend(warnings);
-    Ok(CompletionRequest { generation: request, stream, include_usage })
-}
-
-/// Reads `prompt`: a text, or a list with one.
-fn read_prompt(fields: &mut Fields) -> ApiResult<String> {
-    let value = fields.needed("prompt")?;
-    let prompt: Value = serde_json::from_str(value.get())
-        .map_err(|error| ApiError::field("prompt", format!("`prompt`: {error}")))?;
-    match prompt {
-        Value::String(text) => Ok(text),
-        Value::Array(list) => match &list[..] {
-            [Value::String(text)] => Ok(text.clone()),
-            [Value::String(_), ..] => Err(ApiError::unsupported("prompt", "send a request for each prompt")),
-            _ => Err(ApiError::unsupported("prompt", "token numbers are no prompt here; send text")),
-        },
-        _ => Err(ApiError::field("prompt", "`prompt` must be a string")),
-    }
-}
-
-/// Returns the log-probabilities in the form of this protocol.
-fn logprobs(output: &Output, model: &LoadedModel, wanted: bool) -> Value {
-    if !wanted {
-        return Value::Null;
-    }
-    let vocab = model.engine.vocabulary();
-    let (mut tokens, mut offsets, mut at) = (Vec::new(), Vec::new(), 0);
-    for &token in &output.tokens {
-        let text = String::from_utf8_lossy(vocab.token_bytes(token)).into_owned();
-        offsets.push(at);
-        at += text.chars().count();
-        tokens.push(text);
-    }
-    let values: Vec<Value> =
-        output.logprobs.iter().map(|known| known.map_or(Value::Null, |known| known.raw.into())).collect();
-    json!({"tokens": tokens, "token_logprobs": values, "text_offset": offsets, "top_logprobs": null})
-}
-
-/// Writes the chunks of a stream.
-struct TextWriter {
+/// Writes an answer: whole, or as the chunks of a stream.
+struct ChoiceWriter {
+    protocol: Protocol,
     model: Arc<LoadedModel>,
     prepared: ReadyRequest,
     include_usage: bool,
     with_logprobs: bool,
     id: String,
     created: u64,
+    parts: Vec<AnswerParts>,
     /// The last chunk, which waits for the statistics.
     last: Option<Value>,
 }
 
-impl TextWriter {
-    fn chunk(&self, choices: Value) -> Value {
-        json!({"id": self.id, "object": "text_completion", "created": self.created,
-            "model": self.model.name, "choices": choices})
+impl ChoiceWriter {
+    /// Returns the whole answer.
+    fn whole(&self, outputs: &[Output]) -> Value {
+        let choice = |(index, (output, parts)): (usize, (&Output, &AnswerParts))| {
+            let content = match self.protocol {
+                Protocol::Chat => message(parts),
+                Protocol::Text => parts.content.as_str().into(),
+            };
+            self.choice(index, output, ("message", content))
+        };
+        let choices = outputs.iter().zip(&self.parts).enumerate().map(choice).collect();
+        let object = match self.protocol {
+            Protocol::Chat => "chat.completion",
+            Protocol::Text => "text_completion",
+        };
+        let mut answer = self.object(object, choices);
+        let outputs: Vec<&Output> = outputs.iter().collect();
+        answer["usage"] = self.usage(&outputs);
+        answer["ffwd"] = self.statistics(&outputs);
+        answer
     }
-}
 
-impl EventWriter for TextWriter {
-    fn begin(&mut self, _: &mut Events) {}
+    fn object(&self, name: &str, choices: Value) -> Value {
+        json!({"id": self.id, "object": name, "created": self.created, "model": self.model.name,
+            "choices": choices})
+    }
 
-    fn piece(&mut self, index: usize, piece: &ReplyPiece, events: &mut Events) {
-        if let ReplyPiece::Content(text) = piece {
-            let choice = json!({"index": index, "text": text, "finish_reason": null, "logprobs": null});
-            events.data(&self.chunk(json!([choice])));
+    fn chunk(&self, choices: Value) -> Value {
+        match self.protocol {
+            Protocol::Text => self.object("text_completion", choices),
+            Protocol::Chat => {
+                let mut chunk = self.object("chat.completion.chunk", choices);
+                if self.include_usage {
+                    chunk["usage"] = Value::Null;
+                }
+                chunk
+            }
         }
     }
 
+    /// Returns a choice that has ended, with its content: in a chat under this name.
+    fn choice(&self, index: usize, output: &Output, (name, content): (&str, Value)) -> Value {
+        let vocab = self.model.engine.vocabulary();
+        let reason = finish_reason(output, !self.parts[index].calls.is_empty());
+        let logprobs = match self.protocol {
+            _ if !self.with_logprobs => Value::Null,
+            Protocol::Chat => logprobs(output, vocab),
+            Protocol::Text => text_logprobs(output, vocab),
+        };
+        let stop = stop_reason(output);
+        match self.protocol {
+            Protocol::Chat => json!({"index": index, name: content, "logprobs": logprobs,
+                "finish_reason": reason, "stop_reason": stop}),
+            Protocol::Text => json!({"index": index, "text": content, "finish_reason": reason,
+                "stop_reason": stop, "logprobs": logprobs}),
+        }
+    }
+
+    fn usage(&self, outputs: &[&Output]) -> Value {
+        let vocab = self.model.engine.vocabulary();
+        let thought = self.parts.iter().map(|parts| reasoning_tokens(vocab, &parts.reasoning)).sum();
+        TokenCounts::of(outputs, thought).usage()
+    }
+
+    fn statistics(&self, outputs: &[&Output]) -> Value {
+        let ReadyRequest { warnings, compile_seconds, seed, .. } = &self.prepared;
+        let warnings = all_warnings(warnings, self.parts.iter().any(AnswerParts::is_unchecked));
+        statistics(outputs, &warnings, *compile_seconds, *seed)
+    }
+
+    /// Sends a part of the message of a chat.
+    fn delta(&self, index: usize, delta: Value, events: &mut Events) {
+        let choice = json!({"index": index, "delta": delta, "logprobs": null, "finish_reason": null});
+        events.data(&self.chunk(json!([choice])));
+    }
+}
+
+/// Returns the message of a chat.
+fn message(parts: &AnswerParts) -> Value {
+    let mut message = json!({"role": "assistant", "content": parts.content, "refusal": null});
+    if !parts.calls.is_empty() {
+        if parts.content.is_empty() {
+            message["content"] = Value::Null;
+        }
+        message["tool_calls"] = parts.calls.iter().map(call).collect();
+    }
+    if !parts.reasoning.is_empty() {
+        message["reasoning_content"] = parts.reasoning.as_str().into();
+    }
+    message
+}
+
+fn call(call: &AnswerCall) -> Value {
+    match call.custom {
+        true => {
+            json!({"id": call.id, "type": "custom", "custom": {"name": call.name, "input": call.arguments}})
+        }
+        false => json!({"id": call.id, "type": "function",
+            "function": {"name": call.name, "arguments": call.arguments}}),
+    }
+}
+
+impl EventWriter for ChoiceWriter {
+    fn begin(&mut self, events: &mut Events) {
+        let messages = if self.protocol == Protocol::Chat { self.parts.len() } else { 0 };
+        for index in 0..messages {
+            self.delta(index, json!({"role": "assistant", "content": ""}), events);
+        }
+    }
+
+    fn piece(&mut self, index: usize, piece: &ReplyPiece, events: &mut Events) {
+        if self.protocol == Protocol::Text {
+            if let ReplyPiece::Content(text) = piece {
+                let choice = json!({"index": index, "text": text, "finish_reason": null, "logprobs": null});
+                events.data(&self.chunk(json!([choice])));
+            }
+            return;
+        }
+        self.parts[index].add(piece);
+        let calls = &self.parts[index].calls;
+        let number = calls.len().saturating_sub(1);
+        let delta = match (piece, calls.last()) {
+            (ReplyPiece::Reasoning(text), _) => json!({"reasoning_content": text}),
+            (ReplyPiece::Content(text), _) => json!({"content": text}),
+            (ReplyPiece::Call { .. }, Some(begun)) => {
+                let mut begun = call(begun);
+                begun["index"] = number.into();
+                json!({"tool_calls": [begun]})
+            }
+            (ReplyPiece::Arguments(text), Some(begun)) if begun.custom => {
+                json!({"tool_calls": [{"index": number, "custom": {"input": text}}]})
+            }
+            (ReplyPiece::Arguments(text), _) => {
+                json!({"tool_calls": [{"index": number, "function": {"arguments": text}}]})
+            }
+            (ReplyPiece::Call { .. }, None) => return,
+        };
+        self.delta(index, delta, events);
+    }
+
     fn done(&mut self, index: usize, output: &Output, events: &mut Events) {
-        let choice = json!({"index": index, "text": "", "finish_reason": finish_reason(output, false),
-            "stop_reason": stop_reason(output),
-            "logprobs": logprobs(output, &self.model, self.with_logprobs)});
-        let chunk = self.chunk(json!([choice]));
+        let content = if self.protocol == Protocol::Chat { json!({}) } else { "".into() };
+        let chunk = self.chunk(json!([self.choice(index, output, ("delta", content))]));
         if let Some(earlier) = self.last.replace(chunk) {
             events.data(&earlier);
         }
     }
 
     fn end(&mut self, outputs: &[&Output], events: &mut Events) {
-        let ReadyRequest { warnings, compile_seconds, seed, .. } = &self.prepared;
         if let Some(mut last) = self.last.take() {
-            last["ffwd"] = statistics(outputs, warnings, *compile_seconds, *seed);
+            last["ffwd"] = self.statistics(outputs);
             events.data(&last);
         }
         if self.include_usage {
             let mut chunk = self.chunk(json!([]));
-            chunk["usage"] = TokenCounts::of(outputs, 0).usage();
+            chunk["usage"] = self.usage(outputs);
             events.data(&chunk);
         }
         events.end();

@@ -1,5 +1,5 @@
-//! Reader of the members of a JSON object that counts what was read: a member that nobody asked for
-//! is an error that names it.
+//! Reader of the members of a JSON object that knows what was read: a member that no code asks for is
+//! an error that names it.
 //!
 //! Members keep their text until they are read, so a schema reaches the engine as it was sent, with
 //! all digits of its numbers.
@@ -124,7 +124,8 @@ impl<'a> Fields<'a> {
         self.members.iter().any(|member| member.name == name && member.value.get() != "null")
     }
 
-    fn value<T: DeserializeOwned>(&mut self, name: &'static str, what: &str) -> ApiResult<Option<T>> {
+    /// Returns a member of any type; `what` says which values it may have.
+    pub fn value<T: DeserializeOwned>(&mut self, name: &'static str, what: &str) -> ApiResult<Option<T>> {
         let Some(value) = self.raw(name) else { return Ok(None) };
         serde_json::from_str(value.get()).map(Some).map_err(|_| self.wrong(name, what, value))
     }

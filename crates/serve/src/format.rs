@@ -11,6 +11,41 @@ use ffwd_runtime::constraint::Whitespace;
 /// Longest whitespace between two tokens of JSON for clients that ask for free whitespace.
 const FREE_WHITESPACE: u8 = 32;
 
+/// The value of a member that describes a constraint.
+#[derive(Clone, Copy)]
+enum Member {
+    /// A schema, or its text.
+    Schema,
+    Regex,
+    Choice,
+    Grammar,
+    /// True for any object.
+    Object,
+    /// A structural tag, or its text.
+    Tag,
+}
+
+/// The fields of a body.
+const FIELDS: &[(&str, Member)] = &[
+    ("guided_json", Member::Schema),
+    ("guided_regex", Member::Regex),
+    ("guided_choice", Member::Choice),
+    ("guided_grammar", Member::Grammar),
+    ("guided_json_object", Member::Object),
+    ("structural_tag", Member::Tag),
+    ("regex", Member::Regex),
+    ("json_schema", Member::Schema),
+];
+/// The members of the object `structured_outputs` of vLLM.
+const STRUCTURED: &[(&str, Member)] = &[
+    ("json", Member::Schema),
+    ("regex", Member::Regex),
+    ("choice", Member::Choice),
+    ("grammar", Member::Grammar),
+    ("json_object", Member::Object),
+    ("structural_tag", Member::Tag),
+];
+
 /// Reads all fields of a body but `response_format`; the result is the only constraint of them.
 pub(super) fn read_format(
     fields: &mut Fields,
@@ -20,15 +55,12 @@ pub(super) fn read_format(
     if let Some(outputs) = fields.object("structured_outputs")? {
         found.extend(structured_outputs(outputs)?);
     }
-    found.extend(guided(fields)?);
+    found.extend(members(fields, FIELDS)?);
     for name in ["grammar", "ebnf"] {
         let grammar = fields.text(name)?.filter(|text| !text.is_empty());
         found.extend(grammar.map(|text| plain(FormatKind::Grammar(text), name)));
     }
-    found.extend(fields.text("regex")?.map(|text| plain(FormatKind::Regex(text), "regex")));
-    if let Some(value) = fields.raw("json_schema") {
-        found.push(plain(FormatKind::JsonSchema(text_or_json(value)), "json_schema"));
-    }
+    fields.refuse("guided_whitespace_pattern", &[], "use `structured_outputs.disable_any_whitespace`")?;
     match (found.len(), found.get(1)) {
         (_, Some(second)) => {
             let message = format!("`{}` and `{}` both constrain the output", found[0].param, second.param);
@@ -36,6 +68,25 @@ pub(super) fn read_format(
         }
         _ => Ok(found.pop()),
     }
+}
+
+/// Reads the members that describe constraints.
+fn members(fields: &mut Fields, list: &[(&'static str, Member)]) -> ApiResult<Vec<FormatRequest>> {
+    let mut found = Vec::new();
+    for &(name, member) in list {
+        let kind = match member {
+            Member::Schema => fields.raw(name).map(|value| FormatKind::JsonSchema(text_or_json(value))),
+            Member::Tag => fields.raw(name).map(|value| FormatKind::StructuralTag(text_or_json(value))),
+            Member::Regex => fields.text(name)?.map(FormatKind::Regex),
+            Member::Grammar => fields.text(name)?.map(FormatKind::Grammar),
+            Member::Choice => {
+                Some(fields.texts(name)?).filter(|list| !list.is_empty()).map(FormatKind::Choice)
+            }
+            Member::Object => (fields.flag(name)? == Some(true)).then_some(FormatKind::JsonObject),
+        };
+        found.extend(kind.map(|kind| plain(kind, fields.path_of(name))));
+    }
+    Ok(found)
 }
 
 /// Reads a `response_format`. The Responses API has its schema in the object itself.
@@ -100,27 +151,7 @@ fn structural_tag(mut format: Fields) -> ApiResult<FormatRequest> {
 
 /// Reads the object `structured_outputs` of vLLM.
 fn structured_outputs(mut outputs: Fields) -> ApiResult<Vec<FormatRequest>> {
-    let mut found = Vec::new();
-    let path = |outputs: &Fields, name: &str| outputs.path_of(name);
-    if let Some(value) = outputs.raw("json") {
-        found.push(plain(FormatKind::JsonSchema(text_or_json(value)), path(&outputs, "json")));
-    }
-    if let Some(text) = outputs.text("regex")? {
-        found.push(plain(FormatKind::Regex(text), path(&outputs, "regex")));
-    }
-    let choice = outputs.texts("choice")?;
-    if !choice.is_empty() {
-        found.push(plain(FormatKind::Choice(choice), path(&outputs, "choice")));
-    }
-    if let Some(text) = outputs.text("grammar")? {
-        found.push(plain(FormatKind::Grammar(text), path(&outputs, "grammar")));
-    }
-    if outputs.flag("json_object")? == Some(true) {
-        found.push(plain(FormatKind::JsonObject, path(&outputs, "json_object")));
-    }
-    if let Some(value) = outputs.raw("structural_tag") {
-        found.push(plain(FormatKind::StructuralTag(text_or_json(value)), path(&outputs, "structural_tag")));
-    }
+    let mut found = members(&mut outputs, STRUCTURED)?;
     let whitespace = match outputs.flag("disable_any_whitespace")? {
         None => None,
         Some(true) => Some(Whitespace::Compact),
@@ -133,30 +164,6 @@ fn structured_outputs(mut outputs: Fields) -> ApiResult<Vec<FormatRequest>> {
     for format in &mut found {
         (format.whitespace, format.closed) = (whitespace, closed);
     }
-    Ok(found)
-}
-
-/// Reads the legacy fields `guided_*` of vLLM.
-fn guided(fields: &mut Fields) -> ApiResult<Vec<FormatRequest>> {
-    let mut found = Vec::new();
-    if let Some(value) = fields.raw("guided_json") {
-        found.push(plain(FormatKind::JsonSchema(text_or_json(value)), "guided_json"));
-    }
-    found.extend(fields.text("guided_regex")?.map(|text| plain(FormatKind::Regex(text), "guided_regex")));
-    let choice = fields.texts("guided_choice")?;
-    if !choice.is_empty() {
-        found.push(plain(FormatKind::Choice(choice), "guided_choice"));
-    }
-    found.extend(
-        fields.text("guided_grammar")?.map(|text| plain(FormatKind::Grammar(text), "guided_grammar")),
-    );
-    if fields.flag("guided_json_object")? == Some(true) {
-        found.push(plain(FormatKind::JsonObject, "guided_json_object"));
-    }
-    if let Some(value) = fields.raw("structural_tag") {
-        found.push(plain(FormatKind::StructuralTag(text_or_json(value)), "structural_tag"));
-    }
-    fields.refuse("guided_whitespace_pattern", &[], "use `structured_outputs.disable_any_whitespace`")?;
     Ok(found)
 }
 

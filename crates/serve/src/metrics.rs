@@ -95,16 +95,10 @@ impl Metrics {
         page.histogram("ffwd_request_seconds", what, &locked(&self.durations));
         let what = "Time until a request is read, compiled and ready for the batch.";
         page.histogram("ffwd_admission_seconds", what, &locked(&self.admissions));
-        page.gauge(
-            "ffwd_requests_in_flight",
-            "Requests without an answer yet.",
-            self.in_flight.load(Ordering::Relaxed),
-        );
-        page.counter(
-            "ffwd_abandoned_total",
-            "Answers whose client hung up.",
-            self.abandoned.load(Ordering::Relaxed),
-        );
+        let in_flight = self.in_flight.load(Ordering::Relaxed);
+        page.single("ffwd_requests_in_flight", "gauge", "Requests without an answer yet.", in_flight);
+        let abandoned = self.abandoned.load(Ordering::Relaxed);
+        page.single("ffwd_abandoned_total", "counter", "Answers whose client hung up.", abandoned);
         self.totals(&mut page);
         batches(&mut page, models);
         page.0
@@ -112,16 +106,16 @@ impl Metrics {
 
     fn totals(&self, page: &mut Page) {
         let totals = locked(&self.outputs);
-        page.counter("ffwd_outputs_total", "Finished outputs.", totals.outputs);
-        page.counter("ffwd_output_tokens_total", "Tokens of outputs.", totals.tokens);
-        page.counter("ffwd_prompt_tokens_total", "Tokens of prompts.", totals.prompt_tokens);
-        page.counter(
-            "ffwd_prompt_tokens_cached_total",
-            "Prompt tokens that were not computed again.",
-            totals.cached_tokens,
-        );
-        page.counter("ffwd_output_forwards_total", "Forwards that an output took part in.", totals.forwards);
-        page.counter("ffwd_forced_tokens_total", "Output tokens that the constraint forced.", totals.forced);
+        for (name, what, value) in [
+            ("outputs", "Finished outputs.", totals.outputs),
+            ("output_tokens", "Tokens of outputs.", totals.tokens),
+            ("prompt_tokens", "Tokens of prompts.", totals.prompt_tokens),
+            ("prompt_tokens_cached", "Prompt tokens that were not computed again.", totals.cached_tokens),
+            ("output_forwards", "Forwards that an output took part in.", totals.forwards),
+            ("forced_tokens", "Output tokens that the constraint forced.", totals.forced),
+        ] {
+            page.single(&format!("ffwd_{name}_total"), "counter", what, value);
+        }
         for (name, what, counts) in [
             ("ffwd_drafted_tokens_total", "Proposed tokens by source.", &totals.drafted),
             ("ffwd_accepted_tokens_total", "Accepted proposals by source.", &totals.accepted),
@@ -185,13 +179,8 @@ impl Page {
         self.line(&format!("{name}_count"), histogram.count);
     }
 
-    fn gauge(&mut self, name: &str, what: &str, value: u64) {
-        self.head(name, "gauge", what);
-        self.line(name, value);
-    }
-
-    fn counter(&mut self, name: &str, what: &str, value: u64) {
-        self.head(name, "counter", what);
+    fn single(&mut self, name: &str, kind: &str, what: &str, value: u64) {
+        self.head(name, kind, what);
         self.line(name, value);
     }
 }

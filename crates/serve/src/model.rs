@@ -1,6 +1,6 @@
 //! A served model: its engine and scheduler, loaded when it is first asked for.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use axum::http::StatusCode;
 use tokio::sync::OnceCell;
@@ -8,12 +8,12 @@ use tokio::sync::OnceCell;
 use super::api_error::{ApiError, ApiResult};
 use super::grammars::GrammarCache;
 use super::reply::THINK;
-use super::shown_state::ShownState;
 use ffwd_runtime::constraint::Policy;
 use ffwd_runtime::constraint::tools::{ToolChoice, ToolStyle, Tools};
 use ffwd_runtime::decode::{Engine, Scheduler, SchedulerOptions};
 use ffwd_runtime::error::Result;
-use ffwd_runtime::vocab::Vocabulary;
+use ffwd_runtime::model::KvCache;
+use ffwd_runtime::vocab::{TokenId, Vocabulary};
 
 /// Loads an engine for outputs that contain these markers.
 pub type LoadEngine = Box<dyn Fn(Vec<String>) -> Result<Engine> + Send + Sync>;
@@ -42,8 +42,9 @@ pub(super) struct LoadedModel {
     pub scheduler: Scheduler,
     pub style: ToolStyle,
     pub grammars: GrammarCache,
-    /// The keys and values behind the state that the playground showed last.
-    pub shown: ShownState,
+    /// The position that the playground showed last: its tokens, with their keys and values. A user
+    /// takes them out, and none are left after a panic.
+    pub shown: Mutex<Option<(Vec<TokenId>, KvCache)>>,
 }
 
 impl ServedModel {
@@ -90,7 +91,7 @@ impl LoadedModel {
             scheduler,
             style,
             grammars: GrammarCache::default(),
-            shown: ShownState::default(),
+            shown: Mutex::default(),
         })
     }
 

@@ -3,7 +3,7 @@
 
 use super::api_error::{ApiError, ApiResult};
 use super::fields::Fields;
-use super::request::{DecodingRequest, GenerationRequest, ReasoningRequest};
+use super::request::{DecodingRequest, GenerationRequest, PromptInput, ReasoningRequest};
 use ffwd_runtime::decode::Mode;
 use ffwd_runtime::sample::{Sampler, SamplingParams};
 use ffwd_runtime::vocab::TokenId;
@@ -65,41 +65,54 @@ const WITHOUT_EFFECT: &[(&str, &[&str], &str)] = &[
     ("add_special_tokens", &["false"], "the chat template and the tokenizer decide"),
 ];
 
-/// Reads the fields of all generations, but for the prompt and the constraint.
+/// Reads the fields of all generations; the caller adds those of its protocol.
 pub(super) fn read_options(
     fields: &mut Fields,
-    request: &mut GenerationRequest,
+    prompt: PromptInput,
     defaults: &SamplingParams,
-) -> ApiResult<()> {
-    request.model = fields.text("model")?;
-    request.choices = fields.count("n")?.unwrap_or(1);
-    if !(1..=MAX_CHOICES).contains(&request.choices) {
-        let message = format!("`n` must be from 1 to {MAX_CHOICES}, not {}", request.choices);
-        return Err(ApiError::field("n", message));
+) -> ApiResult<GenerationRequest> {
+    let mut warnings = Vec::new();
+    let model = fields.text("model")?;
+    let choices = fields.count("n")?.unwrap_or(1);
+    if !(1..=MAX_CHOICES).contains(&choices) {
+        return Err(ApiError::field("n", format!("`n` must be from 1 to {MAX_CHOICES}, not {choices}")));
     }
-    request.stop = fields.texts("stop")?;
-    if request.stop.len() > MAX_STOPS || request.stop.iter().any(String::is_empty) {
+    let stop = fields.texts("stop")?;
+    if stop.len() > MAX_STOPS || stop.iter().any(String::is_empty) {
         let message = format!("`stop` must be at most {MAX_STOPS} texts, none of them empty");
         return Err(ApiError::field("stop", message));
     }
-    request.stop_tokens = fields.tokens("stop_token_ids")?.unwrap_or_default();
+    let stop_tokens = fields.tokens("stop_token_ids")?.unwrap_or_default();
     let (sampling, seeded) = read_sampling(fields, defaults)?;
-    (request.sampling, request.seeded) = (sampling, seeded);
-    if request.choices > 1 && request.sampling.is_greedy() {
-        request.warnings.push("`n`: at temperature 0 all answers are the same".to_owned());
+    if choices > 1 && sampling.is_greedy() {
+        warnings.push("`n`: at temperature 0 all answers are the same".to_owned());
     }
-    if let Some(own) = fields.object("ffwd")? {
-        read_decoding(own, &mut request.decoding)?;
-    }
+    let decoding = fields.object("ffwd")?.map_or_else(|| Ok(DecodingRequest::default()), read_decoding)?;
     for (name, harmless, why) in REFUSED {
         fields.refuse(name, harmless, why)?;
     }
     for (name, harmless, why) in WITHOUT_EFFECT {
         if fields.raw(name).is_some_and(|value| !harmless.contains(&value.get())) {
-            request.warnings.push(format!("`{name}` has no effect: {why}"));
+            warnings.push(format!("`{name}` has no effect: {why}"));
         }
     }
-    Ok(())
+    Ok(GenerationRequest {
+        model,
+        prompt,
+        sampling,
+        seeded,
+        choices,
+        stop,
+        stop_tokens,
+        decoding,
+        warnings,
+        format: None,
+        tools: None,
+        reasoning: None,
+        max_tokens: None,
+        logprobs: false,
+        prediction: None,
+    })
 }
 
 /// Returns the sampling parameters, and whether the client named a seed.
@@ -162,7 +175,8 @@ fn logit_bias(fields: &mut Fields) -> ApiResult<Vec<(TokenId, f32)>> {
 }
 
 /// Reads the member `ffwd`.
-fn read_decoding(mut own: Fields, decoding: &mut DecodingRequest) -> ApiResult<()> {
+fn read_decoding(mut own: Fields) -> ApiResult<DecodingRequest> {
+    let mut decoding = DecodingRequest::default();
     if let Some(name) = own.text("mode")? {
         let mode: Result<Mode, String> = name.parse();
         decoding.mode = mode.map_err(|message| ApiError::field("ffwd.mode", message))?;
@@ -180,7 +194,8 @@ fn read_decoding(mut own: Fields, decoding: &mut DecodingRequest) -> ApiResult<(
     decoding.end_at_words = own.flag("end_at_words")?;
     decoding.max_draft = own.count("max_draft")?;
     decoding.source = own.text("source")?;
-    own.finish()
+    own.finish()?;
+    Ok(decoding)
 }
 
 /// Reads `prediction`, the content that an answer probably resembles.

@@ -236,21 +236,10 @@ fn constraint(
 fn cache_key(request: &GenerationRequest, policy: &Policy) -> Option<String> {
     let mut key = format!("{policy:?}");
     if let Some(format) = &request.format {
-        let list;
-        let (kind, text) = match &format.kind {
-            FormatKind::JsonObject => ("object", ""),
-            FormatKind::JsonSchema(text) if text.contains("x-verbatim") => return None,
-            FormatKind::JsonSchema(text) => ("schema", text.as_str()),
-            FormatKind::Regex(text) => ("regex", text.as_str()),
-            FormatKind::Choice(texts) => {
-                list = format!("{texts:?}");
-                ("choice", list.as_str())
-            }
-            FormatKind::Grammar(text) => ("grammar", text.as_str()),
-            FormatKind::StructuralTag(text) => ("tag", text.as_str()),
-            FormatKind::Pattern(text) => ("pattern", text.as_str()),
-        };
-        key += &format!("\n{kind} {}\n{text}", text.len());
+        if matches!(&format.kind, FormatKind::JsonSchema(text) if text.contains("x-verbatim")) {
+            return None;
+        }
+        key += &format!("\n{:?}", format.kind);
     }
     if let Some(tools) = &request.tools {
         key += &format!("\ntools {}", tools.key);

@@ -6,7 +6,6 @@
 //! # Cost
 //! Linear in the reply; what may be the beginning of a marker is held back.
 
-use super::json_end::JsonEnd;
 use ffwd_runtime::constraint::tools::{ToolStyle, Tools};
 
 /// The markers around thinking.
@@ -353,6 +352,44 @@ impl ReplyReader {
             // A call that was cut cannot be read.
             _ => self.emit(text, ReplyPiece::Content),
         }
+    }
+}
+
+/// Finds the end of a JSON object or array that arrives in parts.
+#[derive(Debug, Default)]
+struct JsonEnd {
+    depth: usize,
+    in_string: bool,
+    escaped: bool,
+}
+
+impl JsonEnd {
+    /// Reads more text of a value. Returns the number of bytes that belong to it, and whether it has
+    /// ended.
+    fn read(&mut self, text: &str) -> (usize, bool) {
+        for (i, byte) in text.bytes().enumerate() {
+            if self.in_string {
+                match byte {
+                    _ if self.escaped => self.escaped = false,
+                    b'\\' => self.escaped = true,
+                    b'"' => self.in_string = false,
+                    _ => {}
+                }
+                continue;
+            }
+            match byte {
+                b'"' => self.in_string = true,
+                b'{' | b'[' => self.depth += 1,
+                b'}' | b']' => {
+                    self.depth = self.depth.saturating_sub(1);
+                    if self.depth == 0 {
+                        return (i + 1, true);
+                    }
+                }
+                _ => {}
+            }
+        }
+        (text.len(), false)
     }
 }
 

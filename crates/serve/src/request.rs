@@ -69,6 +69,7 @@ pub(super) struct FormatRequest {
 }
 
 /// The kind of a constraint, with its text.
+#[derive(Debug)]
 pub(super) enum FormatKind {
     JsonObject,
     JsonSchema(String),
@@ -147,29 +148,6 @@ impl Default for DecodingRequest {
             end_at_words: None,
             max_draft: None,
             source: None,
-        }
-    }
-}
-
-impl GenerationRequest {
-    /// Creates a request without options.
-    pub fn new(prompt: PromptInput) -> Self {
-        GenerationRequest {
-            model: None,
-            prompt,
-            format: None,
-            tools: None,
-            reasoning: None,
-            sampling: SamplingParams::default(),
-            seeded: false,
-            choices: 1,
-            max_tokens: None,
-            stop: Vec::new(),
-            stop_tokens: Vec::new(),
-            logprobs: false,
-            prediction: None,
-            decoding: DecodingRequest::default(),
-            warnings: Vec::new(),
         }
     }
 }

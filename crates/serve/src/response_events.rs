@@ -13,10 +13,17 @@ use super::stream::{EventWriter, Events};
 use ffwd_runtime::decode::Output;
 
 /// The item that grows.
-enum OpenItem {
-    Reasoning { id: String, text: String },
-    Message { id: String, text: String },
-    Call { id: String, call: AnswerCall },
+struct OpenItem {
+    id: String,
+    kind: ItemKind,
+    /// The text so far; of a call its arguments.
+    text: String,
+}
+
+enum ItemKind {
+    Reasoning,
+    Message,
+    Call(AnswerCall),
 }
 
 /// Writes the events.
@@ -40,82 +47,101 @@ impl ItemWriter {
         events.named(name, &data);
     }
 
+    /// Sends an event about the open item with these members.
+    fn send_of(&mut self, events: &mut Events, name: &str, item: &OpenItem, members: &[(&str, Value)]) {
+        let mut data = json!({"item_id": item.id, "output_index": self.items.len()});
+        if !matches!(item.kind, ItemKind::Call(_)) {
+            data["content_index"] = 0.into();
+        }
+        for (name, value) in members {
+            data[name] = value.clone();
+        }
+        self.send(events, name, data);
+    }
+
     /// Opens an item.
-    fn begin_item(&mut self, item: OpenItem, events: &mut Events) {
-        let index = self.items.len();
-        let added = match &item {
-            OpenItem::Reasoning { id, .. } => {
-                json!({"id": id, "type": "reasoning", "summary": [], "content": []})
+    fn begin_item(&mut self, kind: ItemKind, events: &mut Events) {
+        let (id, added) = match &kind {
+            ItemKind::Reasoning => {
+                let id = new_id("rs");
+                let added = json!({"id": id, "type": "reasoning", "summary": [], "content": []});
+                (id, added)
             }
-            OpenItem::Message { id, .. } => {
-                json!({"id": id, "type": "message", "role": "assistant", "status": "in_progress", "content": []})
+            ItemKind::Message => {
+                let id = new_id("msg");
+                let added = json!({"id": id, "type": "message", "role": "assistant",
+                    "status": "in_progress", "content": []});
+                (id, added)
             }
-            OpenItem::Call { id, call } => call_item(id, call, "in_progress"),
+            ItemKind::Call(call) => {
+                let id = new_id("fc");
+                let added = call_item(&id, call, "in_progress");
+                (id, added)
+            }
         };
-        self.send(events, "response.output_item.added", json!({"output_index": index, "item": added}));
-        if let OpenItem::Message { id, .. } = &item {
-            let data =
-                json!({"item_id": id, "output_index": index, "content_index": 0, "part": text_part("")});
-            self.send(events, "response.content_part.added", data);
+        let place = json!({"output_index": self.items.len(), "item": added});
+        self.send(events, "response.output_item.added", place);
+        let item = OpenItem { id, kind, text: String::new() };
+        if matches!(item.kind, ItemKind::Message) {
+            self.send_of(events, "response.content_part.added", &item, &[("part", text_part(""))]);
         }
         self.open = Some(item);
     }
 
     /// Ends the open item, if there is one.
     fn end_item(&mut self, status: &str, events: &mut Events) {
-        let index = self.items.len();
-        let item = match self.open.take() {
-            None => return,
-            Some(OpenItem::Reasoning { id, text }) => {
-                let data = json!({"item_id": id, "output_index": index, "content_index": 0, "text": text});
-                self.send(events, "response.reasoning_text.done", data);
-                reasoning_item(&id, &text)
+        let Some(mut open) = self.open.take() else { return };
+        let text = std::mem::take(&mut open.text);
+        let item = match &mut open.kind {
+            ItemKind::Reasoning => {
+                let members = [("text", text.as_str().into())];
+                self.send_of(events, "response.reasoning_text.done", &open, &members);
+                reasoning_item(&open.id, &text)
             }
-            Some(OpenItem::Message { id, text }) => {
-                let mut data = json!({"item_id": id, "output_index": index, "content_index": 0});
-                data["text"] = text.as_str().into();
-                data["logprobs"] = json!([]);
-                self.send(events, "response.output_text.done", data);
-                let part = text_part(&text);
-                let data = json!({"item_id": id, "output_index": index, "content_index": 0, "part": part});
-                self.send(events, "response.content_part.done", data);
-                message_item(&id, &text, status)
+            ItemKind::Message => {
+                let members = [("text", text.as_str().into()), ("logprobs", json!([]))];
+                self.send_of(events, "response.output_text.done", &open, &members);
+                self.send_of(events, "response.content_part.done", &open, &[("part", text_part(&text))]);
+                message_item(&open.id, &text, status)
             }
-            Some(OpenItem::Call { id, call }) => {
-                let (name, member) = call_event(&call, "done");
-                let mut data = json!({"item_id": id, "output_index": index, "name": call.name});
-                data[member] = call.arguments.as_str().into();
-                self.send(events, &name, data);
-                call_item(&id, &call, status)
+            ItemKind::Call(call) => {
+                let (name, member) = call_event(call, "done");
+                let members = [("name", call.name.as_str().into()), (member, text.as_str().into())];
+                call.arguments = text;
+                let item = call_item(&open.id, call, status);
+                self.send_of(events, &name, &open, &members);
+                item
             }
         };
-        self.send(events, "response.output_item.done", json!({"output_index": index, "item": item}));
+        let place = json!({"output_index": self.items.len(), "item": item});
+        self.send(events, "response.output_item.done", place);
         self.items.push(item);
     }
 
     /// Adds text to the open item.
     fn grow(&mut self, more: &str, events: &mut Events) {
-        let index = self.items.len();
-        let (name, data) = match &mut self.open {
-            None => return,
-            Some(OpenItem::Reasoning { id, text }) => {
-                text.push_str(more);
-                let data = json!({"item_id": id, "output_index": index, "content_index": 0, "delta": more});
-                ("response.reasoning_text.delta".to_owned(), data)
+        let Some(mut open) = self.open.take() else { return };
+        open.text.push_str(more);
+        let delta = ("delta", more.into());
+        match &open.kind {
+            ItemKind::Reasoning => self.send_of(events, "response.reasoning_text.delta", &open, &[delta]),
+            ItemKind::Message => {
+                let members = [delta, ("logprobs", json!([]))];
+                self.send_of(events, "response.output_text.delta", &open, &members);
             }
-            Some(OpenItem::Message { id, text }) => {
-                text.push_str(more);
-                let data = json!({"item_id": id, "output_index": index, "content_index": 0, "delta": more,
-                    "logprobs": []});
-                ("response.output_text.delta".to_owned(), data)
-            }
-            Some(OpenItem::Call { id, call }) => {
-                call.arguments.push_str(more);
-                let data = json!({"item_id": id, "output_index": index, "delta": more});
-                (call_event(call, "delta").0, data)
-            }
-        };
-        self.send(events, &name, data);
+            ItemKind::Call(call) => self.send_of(events, &call_event(call, "delta").0, &open, &[delta]),
+        }
+        self.open = Some(open);
+    }
+
+    /// Adds text to an item of this kind, which begins unless one is open.
+    fn grow_or_begin(&mut self, kind: ItemKind, more: &str, events: &mut Events) {
+        let same = |open: &OpenItem| std::mem::discriminant(&open.kind) == std::mem::discriminant(&kind);
+        if !self.open.as_ref().is_some_and(same) {
+            self.end_item("completed", events);
+            self.begin_item(kind, events);
+        }
+        self.grow(more, events);
     }
 }
 
@@ -136,22 +162,8 @@ impl EventWriter for ItemWriter {
 
     fn piece(&mut self, _: usize, piece: &ReplyPiece, events: &mut Events) {
         match piece {
-            ReplyPiece::Reasoning(text) => {
-                if !matches!(self.open, Some(OpenItem::Reasoning { .. })) {
-                    self.end_item("completed", events);
-                    let id = new_id("rs");
-                    self.begin_item(OpenItem::Reasoning { id, text: String::new() }, events);
-                }
-                self.grow(text, events);
-            }
-            ReplyPiece::Content(text) => {
-                if !matches!(self.open, Some(OpenItem::Message { .. })) {
-                    self.end_item("completed", events);
-                    let id = new_id("msg");
-                    self.begin_item(OpenItem::Message { id, text: String::new() }, events);
-                }
-                self.grow(text, events);
-            }
+            ReplyPiece::Reasoning(text) => self.grow_or_begin(ItemKind::Reasoning, text, events),
+            ReplyPiece::Content(text) => self.grow_or_begin(ItemKind::Message, text, events),
             ReplyPiece::Call { name, custom, checked } => {
                 self.end_item("completed", events);
                 self.object.unchecked |= !checked;
@@ -162,7 +174,7 @@ impl EventWriter for ItemWriter {
                     checked: *checked,
                     arguments: String::new(),
                 };
-                self.begin_item(OpenItem::Call { id: new_id("fc"), call }, events);
+                self.begin_item(ItemKind::Call(call), events);
             }
             ReplyPiece::Arguments(text) => self.grow(text, events),
         }
@@ -170,8 +182,7 @@ impl EventWriter for ItemWriter {
 
     fn done(&mut self, _: usize, output: &Output, events: &mut Events) {
         if self.open.is_none() && self.items.is_empty() {
-            let id = new_id("msg");
-            self.begin_item(OpenItem::Message { id, text: String::new() }, events);
+            self.begin_item(ItemKind::Message, events);
         }
         self.end_item(status_of(output), events);
     }

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::api_error::{ApiError, ApiResult, json_response};
 use super::app::App;
-use super::chat::positive;
+use super::completion_fields::{positive, read_stream_options};
 use super::fields::Fields;
 use super::format::{read_format, read_response_format};
 use super::messages::{add_message, add_text, content_text};
@@ -56,8 +56,7 @@ pub(super) async fn responses(State(app): State<Arc<App>>, body: Body) -> ApiRes
     if stream {
         return stream::respond(app, running, &format, 1, ItemWriter::new(object)).await;
     }
-    let outputs = running.outputs().await?;
-    outputs.iter().for_each(|output| app.metrics.output(output));
+    let outputs = running.outputs(&app.metrics).await?;
     let Some(output) = outputs.first() else {
         return Err(ApiError::field("", "there is no answer"));
     };
@@ -71,9 +70,8 @@ fn read(text: &str, defaults: &SamplingParams) -> ApiResult<ResponsesRequest> {
     let repeated = repeated(text);
     let mut warnings = Vec::new();
     let chat = read_input(&mut fields, &mut warnings)?;
-    let mut request = GenerationRequest::new(PromptInput::Chat(chat));
     fields.refuse("n", &["1"], "an answer of this endpoint is one")?;
-    read_options(&mut fields, &mut request, defaults)?;
+    let mut request = read_options(&mut fields, PromptInput::Chat(chat), defaults)?;
     let mut first = None;
     if let Some(mut text) = fields.object("text")? {
         let format = text.object("format")?;
@@ -99,7 +97,7 @@ fn read(text: &str, defaults: &SamplingParams) -> ApiResult<ResponsesRequest> {
     }
     request.max_tokens = positive("max_output_tokens", fields.count("max_output_tokens")?)?;
     let stream = fields.flag("stream")?.unwrap_or(false);
-    super::chat::read_stream_options(&mut fields, &mut warnings)?;
+    read_stream_options(&mut fields, &mut warnings)?;
     read_state(&mut fields)?;
     fields.finish()?;
     request.warnings.extend(warnings);

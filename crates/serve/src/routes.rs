@@ -16,7 +16,7 @@ use tower_http::cors::{AllowOrigin, Any, CorsLayer};
 use super::api_error::{ApiError, json_response};
 use super::app::App;
 use super::model::ServedModel;
-use super::{chat, completions, guard, playground, responses, tokenize};
+use super::{completions, guard, playground, responses, tokenize};
 
 /// The paths of all endpoints, for the labels of metrics.
 const PATHS: [&str; 9] = [
@@ -34,7 +34,7 @@ const PATHS: [&str; 9] = [
 /// Returns all routes.
 pub(super) fn router(app: Arc<App>) -> Router {
     let router = Router::new()
-        .route("/v1/chat/completions", post(chat::chat_completions))
+        .route("/v1/chat/completions", post(completions::chat_completions))
         .route("/v1/completions", post(completions::completions))
         .route("/v1/responses", post(responses::responses))
         .route("/tokenize", post(tokenize::tokenize))

@@ -8,6 +8,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::time::Instant;
 
 use super::api_error::{ApiError, ApiResult};
+use super::metrics::Metrics;
 use super::model::LoadedModel;
 use super::prepare::ReadyRequest;
 use ffwd_runtime::decode::{CancelToken, ForwardTrace, HandleEvent, HandleMessage, Output};
@@ -82,11 +83,11 @@ impl Running {
         Ok(Some((index, message)))
     }
 
-    /// Waits for all outputs.
+    /// Waits for all outputs, and counts them.
     ///
     /// # Errors
     /// As [`next`](Self::next).
-    pub async fn outputs(mut self) -> ApiResult<Vec<Output>> {
+    pub async fn outputs(mut self, metrics: &Metrics) -> ApiResult<Vec<Output>> {
         let mut outputs: Vec<(usize, Output)> = Vec::new();
         while let Some((index, message)) = self.next().await? {
             if let RunMessage::Done(output) = message {
@@ -94,6 +95,7 @@ impl Running {
             }
         }
         outputs.sort_by_key(|(index, _)| *index);
+        outputs.iter().for_each(|(_, output)| metrics.output(output));
         Ok(outputs.into_iter().map(|(_, output)| output).collect())
     }
 }

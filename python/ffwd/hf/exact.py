@@ -142,7 +142,7 @@ class _Run:
         self.logits: list[torch.Tensor] = []
 
     def generate(self, logits_processor: Any, stopping_criteria: Any) -> Any:
-        # `follow` starts anew where the prompt is another one than that of the last generation.
+        # `follow` starts from nothing where the prompt is another one than that of the last generation.
         self.processor.reset()
         streamer = self.settings.streamer
         if streamer is not None:

@@ -7,61 +7,32 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, final
 
+from ffwd.options import GenerateOptions, SchemaOptions
+from typing_extensions import Unpack
+
 __version__: str
 
 def _make_constraint(method: str, arguments: Mapping[str, Any]) -> Any: ...
 
 @final
 class Options:
-    def __new__(
-        cls,
-        *,
-        max_tokens: int = 512,
-        temperature: float = 0.0,
-        seed: int = 0,
-        top_k: int | None = None,
-        top_p: float = 1.0,
-        min_p: float = 0.0,
-        repetition_penalty: float = 1.0,
-        presence_penalty: float = 0.0,
-        frequency_penalty: float = 0.0,
-        logit_bias: Sequence[tuple[int, float]] | None = None,
-        mode: str = "exact",
-        stop: Sequence[str] | None = None,
-        stop_tokens: Sequence[int] | None = None,
-        close_before_limit: bool = False,
-        guard: bool | None = None,
-        end_at_words: bool | None = None,
-        think_until: str | None = None,
-        think_budget: int = 256,
-        draft_model: bool = True,
-        lookup: bool = True,
-        confidence: bool = False,
-        logprobs: bool = False,
-    ) -> Options: ...
+    def __new__(cls, **options: Unpack[GenerateOptions]) -> Options: ...
 
 @final
 class Engine:
     def __new__(
         cls,
-        *,
-        model: str | os.PathLike[str] | None = None,
-        adapter: str | None = None,
-        model_folders: Sequence[str] = ...,
-        draft: str | os.PathLike[str] | None = None,
-        without_draft: bool = False,
-        precision: str = "stored",
-        kv: str = "f32",
-        max_context: int | None = None,
-        threads: int | None = None,
-        chat_template: str | None = None,
-        markers: Sequence[str] = ...,
+        model: str | os.PathLike[str] | None,
+        draft: str | os.PathLike[str] | None,
+        without_draft: bool,
+        model_folders: Sequence[str],
+        **options: Any,
     ) -> Engine: ...
     def generate(
-        self, prompt: str | None, messages: str | None, constraint: Any, options: Options
+        self, prompt: str, is_chat: bool, constraint: Any, options: Options
     ) -> str: ...
     def stream(
-        self, prompt: str | None, messages: str | None, constraint: Any, options: Options
+        self, prompt: str, is_chat: bool, constraint: Any, options: Options
     ) -> Stream: ...
     def encode(self, text: str) -> list[int]: ...
     def decode(self, tokens: Sequence[int]) -> bytes: ...
@@ -79,33 +50,19 @@ class Engine:
 @final
 class Extractor:
     def __new__(
-        cls,
-        engine: Engine,
-        schema: str,
-        *,
-        instructions: str = "",
-        examples: Sequence[tuple[str, str]] = ...,
-        system: str | None = None,
-        prompt: str | None = None,
-        verbatim: bool = False,
-        whole_words: bool = False,
-        open_objects: bool = False,
-        whitespace: str | int | None = None,
-        key_order: str = "declared",
-        documents: Mapping[str, str] | None = None,
+        cls, engine: Engine, schema: str, **options: Unpack[SchemaOptions]
     ) -> Extractor: ...
     def extract(
-        self, text: str, options: Options, details: bool, alternatives: bool
+        self, text: str, options: Options, wanted: Mapping[str, bool]
     ) -> tuple[str, str | None]: ...
     def stream(self, text: str, options: Options) -> Stream: ...
     def many(
         self,
         texts: Iterator[str | tuple[str | int | None, str]],
-        batch: int,
-        output: Mapping[str, object],
+        output: str | os.PathLike[str] | None,
         options: Options,
-        details: bool,
-        alternatives: bool,
+        wanted: Mapping[str, bool],
+        **files: Any,
     ) -> Many: ...
     def prompt(self, text: str) -> str: ...
     @property

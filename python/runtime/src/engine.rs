@@ -1,10 +1,12 @@
 //! `Engine`: the loaded models.
 
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use _ffwd::constraint::Constraint;
+use _ffwd::options::{Kwargs, read};
 use ffwd_runtime::chat::{ChatOptions, ChatTemplate, Message};
 use ffwd_runtime::decode::Request;
 use ffwd_runtime::error::{Error, ErrorKind};
@@ -13,9 +15,10 @@ use ffwd_runtime::{Prompt, TokenId, Whitespace};
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
+use serde::{Deserialize, Serialize};
 
 use crate::error::ForPython;
-use crate::options::{Options, in_range};
+use crate::options::Options;
 use crate::results::output_json;
 use crate::run::run;
 use crate::stream::Stream;
@@ -29,53 +32,52 @@ pub struct Engine {
     inner: Arc<ffwd_runtime::Engine>,
 }
 
-/// The prompt of a generation: a text, or a conversation as a JSON array of messages.
-pub enum PromptArgument {
-    Text(String),
-    Messages(String),
+/// The options of an engine, but for files; `ffwd.Engine` describes them, and gives the defaults.
+#[derive(Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct EngineOptions {
+    adapter: Option<String>,
+    precision: String,
+    kv: String,
+    max_context: Option<NonZeroUsize>,
+    threads: Option<NonZeroUsize>,
+    chat_template: Option<String>,
+    markers: Vec<String>,
 }
 
 #[pymethods]
 impl Engine {
     #[new]
-    #[pyo3(signature = (*, model=None, adapter=None, model_folders=Vec::new(), draft=None, without_draft=false,
-        precision="stored", kv="f32", max_context=None, threads=None, chat_template=None, markers=Vec::new()))]
-    #[expect(clippy::too_many_arguments, reason = "they are keywords in Python")]
+    #[pyo3(signature = (model, draft, without_draft, model_folders, **options))]
     fn new(
         py: Python<'_>,
         model: Option<PathBuf>,
-        adapter: Option<String>,
-        model_folders: Vec<PathBuf>,
         draft: Option<PathBuf>,
         without_draft: bool,
-        precision: &str,
-        kv: &str,
-        max_context: Option<i64>,
-        threads: Option<i64>,
-        chat_template: Option<String>,
-        markers: Vec<String>,
+        model_folders: Vec<PathBuf>,
+        options: Option<&Kwargs<'_>>,
     ) -> PyResult<Self> {
         check_process()?;
-        let max_context = max_context.map(|n| in_range("max_context", n.into(), 1)).transpose()?;
-        let threads: Option<usize> = threads.map(|n| in_range("threads", n.into(), 1)).transpose()?;
-        let precision = precision.parse().map_err(PyValueError::new_err)?;
-        let kv = kv.parse().map_err(PyValueError::new_err)?;
-        let options = LoadOptions { kv, max_context, ..LoadOptions::with_precision(precision) };
+        let options: EngineOptions = read(py, options)?;
+        let precision = options.precision.parse().map_err(PyValueError::new_err)?;
+        let kv = options.kv.parse().map_err(PyValueError::new_err)?;
+        let max_context = options.max_context.map(NonZeroUsize::get);
+        let load = LoadOptions { kv, max_context, ..LoadOptions::with_precision(precision) };
         let load = move || -> ffwd_runtime::Result<ffwd_runtime::Engine> {
-            let mut builder = ffwd_runtime::Engine::builder().options(options).markers(markers);
-            if let Some(threads) = threads {
-                builder = builder.threads(threads);
+            let mut builder = ffwd_runtime::Engine::builder().options(load).markers(options.markers);
+            if let Some(threads) = options.threads {
+                builder = builder.threads(threads.get());
             }
             if let Some(model) = model {
                 builder = builder.model(model);
             }
-            if let Some(adapter) = adapter {
+            if let Some(adapter) = options.adapter {
                 builder = builder.adapter(adapter);
             }
             for folder in model_folders {
                 builder = builder.model_folder(folder);
             }
-            if let Some(template) = chat_template {
+            if let Some(template) = options.chat_template {
                 builder = builder.chat_template(ChatTemplate::new(&template)?);
             }
             builder = match draft {
@@ -90,36 +92,36 @@ impl Engine {
     }
 
     /// Generates an output; returns it as JSON.
-    #[pyo3(signature = (prompt, messages, constraint, options))]
+    #[pyo3(signature = (prompt, is_chat, constraint, options))]
     fn generate(
         &self,
         py: Python<'_>,
-        prompt: Option<String>,
-        messages: Option<String>,
+        prompt: String,
+        is_chat: bool,
         constraint: Option<&Bound<'_, Constraint>>,
         options: Py<Options>,
     ) -> PyResult<String> {
-        let (engine, prompt) = (self.engine()?.clone(), prompt_of(prompt, messages)?);
+        let engine = self.engine()?.clone();
         let constraint = constraint.map(|constraint| constraint.get().inner.clone());
         let work = move |cancel: &_| {
-            let request = request(&engine, prompt, constraint)?;
+            let request = request(&engine, prompt, is_chat, constraint)?;
             engine.generate(&options.get().apply(request, cancel))
         };
         run(py, work)?.map(|output| output_json(&output)).for_python(py)
     }
 
     /// Generates an output; returns an iterator of the pieces of its text.
-    #[pyo3(signature = (prompt, messages, constraint, options))]
+    #[pyo3(signature = (prompt, is_chat, constraint, options))]
     fn stream(
         &self,
-        prompt: Option<String>,
-        messages: Option<String>,
+        prompt: String,
+        is_chat: bool,
         constraint: Option<&Bound<'_, Constraint>>,
         options: Py<Options>,
     ) -> PyResult<Stream> {
-        let (engine, prompt) = (self.engine()?.clone(), prompt_of(prompt, messages)?);
+        let engine = self.engine()?.clone();
         let constraint = constraint.map(|constraint| constraint.get().inner.clone());
-        Stream::texts(engine.clone(), options, move || request(&engine, prompt, constraint))
+        Stream::texts(engine.clone(), options, move || request(&engine, prompt, is_chat, constraint))
     }
 
     /// Returns the ids of a text.
@@ -196,24 +198,18 @@ pub fn check_process() -> PyResult<()> {
     }
 }
 
-fn prompt_of(prompt: Option<String>, messages: Option<String>) -> PyResult<PromptArgument> {
-    match (prompt, messages) {
-        (Some(prompt), None) => Ok(PromptArgument::Text(prompt)),
-        (None, Some(messages)) => Ok(PromptArgument::Messages(messages)),
-        _ => Err(PyValueError::new_err("either a prompt or messages are needed")),
-    }
-}
-
-/// Returns the request for an output under a constraint.
+/// Returns the request for an output under a constraint. The prompt of a chat is a JSON array of its
+/// messages.
 fn request(
     engine: &ffwd_runtime::Engine,
-    prompt: PromptArgument,
+    prompt: String,
+    is_chat: bool,
     constraint: Option<ffwd_runtime::Constraint>,
 ) -> ffwd_runtime::Result<Request> {
-    let prompt = match prompt {
-        PromptArgument::Text(text) => Prompt::text(text),
-        PromptArgument::Messages(json) => {
-            let messages: Vec<serde_json::Value> = serde_json::from_str(&json)
+    let prompt = match is_chat {
+        false => Prompt::text(prompt),
+        true => {
+            let messages: Vec<serde_json::Value> = serde_json::from_str(&prompt)
                 .map_err(|error| Error::new(ErrorKind::InvalidJson, format!("the messages: {error}")))?;
             let messages =
                 messages.into_iter().map(Message::from_json).collect::<ffwd_runtime::Result<Vec<_>>>()?;

@@ -1,19 +1,23 @@
 //! `Extractor`: one schema made ready for one model.
 
 use std::collections::HashMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 
-use _ffwd::constraint::json_policy;
+use _ffwd::constraint_options::WhitespaceOption;
+use _ffwd::options::{Kwargs, read};
+use ffwd_runtime::constraint::KeyOrder;
 use ffwd_runtime::constraint::substring::SubstringOptions;
 use ffwd_runtime::extract::Example;
 use ffwd_runtime::{Policy, Request};
 use pyo3::prelude::*;
 use pyo3::types::PyIterator;
+use serde::{Deserialize, Serialize};
 
-use crate::engine::Engine;
+use crate::engine::{Engine, check_process};
 use crate::error::{Failure, ForPython};
-use crate::many::{Many, Output};
-use crate::options::{Options, in_range};
+use crate::many::Many;
+use crate::options::Options;
 use crate::results::{Record, Wanted, record_of};
 use crate::run::run;
 use crate::stream::Stream;
@@ -29,57 +33,60 @@ pub struct Shared {
     inner: Arc<ffwd_runtime::extract::Extractor>,
 }
 
+/// The options of an extractor as `ffwd.options.SchemaOptions` describes them.
+#[derive(Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct SchemaOptions {
+    instructions: String,
+    /// Texts with their records as JSON.
+    examples: Vec<(String, String)>,
+    system: Option<String>,
+    prompt: Option<String>,
+    verbatim: bool,
+    whole_words: bool,
+    open_objects: bool,
+    whitespace: Option<WhitespaceOption>,
+    key_order: KeyOrder,
+    documents: HashMap<String, String>,
+}
+
 #[pymethods]
 impl Extractor {
     #[new]
-    #[pyo3(signature = (engine, schema, *, instructions="", examples=Vec::new(), system=None, prompt=None,
-        verbatim=false, whole_words=false, open_objects=false, whitespace=None, key_order="declared",
-        documents=None))]
-    #[expect(clippy::too_many_arguments, reason = "they are keywords in Python")]
-    fn new(
-        py: Python<'_>,
-        engine: &Engine,
-        schema: String,
-        instructions: &str,
-        examples: Vec<(String, String)>,
-        system: Option<String>,
-        prompt: Option<String>,
-        verbatim: bool,
-        whole_words: bool,
-        open_objects: bool,
-        whitespace: Option<&Bound<'_, PyAny>>,
-        key_order: &str,
-        documents: Option<HashMap<String, String>>,
-    ) -> PyResult<Self> {
+    #[pyo3(signature = (engine, schema, **options))]
+    fn new(py: Python<'_>, engine: &Engine, schema: String, options: Option<&Kwargs<'_>>) -> PyResult<Self> {
         let engine = engine.engine()?.clone();
-        let own = Policy { whitespace: engine.whitespace(), ..json_policy(None, Some(key_order))? };
-        let policy = match whitespace {
-            None => own,
-            some => json_policy(some, Some(key_order))?,
+        let options: SchemaOptions = read(py, options)?;
+        let policy = Policy {
+            whitespace: options.whitespace.map_or(Ok(engine.whitespace()), WhitespaceOption::read)?,
+            key_order: options.key_order,
+            closed_objects: !options.open_objects,
+            ..Policy::default()
         };
-        let policy = Policy { closed_objects: !open_objects, ..policy };
-        let spans = if whole_words { SubstringOptions::words() } else { SubstringOptions::default() };
-        let instructions = instructions.to_owned();
+        let spans = match options.whole_words {
+            true => SubstringOptions::words(),
+            false => SubstringOptions::default(),
+        };
         let made = py.detach(|| -> ffwd_runtime::Result<Shared> {
             let mut builder = ffwd_runtime::extract::Extractor::builder(&engine)
                 .policy(policy)
                 .spans(spans)
-                .verbatim(verbatim)
-                .instructions(instructions);
-            for (uri, document) in documents.into_iter().flatten() {
+                .verbatim(options.verbatim)
+                .instructions(options.instructions);
+            for (uri, document) in options.documents {
                 builder = builder.document(uri, document);
             }
-            for (number, (text, record)) in examples.into_iter().enumerate() {
+            for (number, (text, record)) in options.examples.into_iter().enumerate() {
                 let record = serde_json::from_str(&record).map_err(|error| {
                     let message = format!("the record of example {}: {error}", number + 1);
                     ffwd_runtime::Error::new(ffwd_runtime::ErrorKind::InvalidJson, message)
                 })?;
                 builder = builder.example(Example::new(text, record));
             }
-            if let Some(system) = system {
+            if let Some(system) = options.system {
                 builder = builder.system(system);
             }
-            if let Some(prompt) = prompt {
+            if let Some(prompt) = options.prompt {
                 builder = builder.prompt(prompt);
             }
             let inner = Arc::new(builder.build(schema)?);
@@ -89,18 +96,15 @@ impl Extractor {
     }
 
     /// Extracts a record: its JSON, and details as JSON if they are wanted.
-    #[pyo3(signature = (text, options, details, alternatives))]
     fn extract(
         &self,
         py: Python<'_>,
         text: String,
         options: Py<Options>,
-        details: bool,
-        alternatives: bool,
+        wanted: Wanted,
     ) -> PyResult<Record> {
-        self.check()?;
+        check_process()?;
         let shared = self.0.clone();
-        let wanted = Wanted { details, alternatives };
         let work = move |cancel: &_| {
             let request = options.get().apply(shared.request(&text)?, cancel);
             let output = shared.engine.generate(&request)?;
@@ -111,28 +115,24 @@ impl Extractor {
 
     /// Returns an iterator of the partial records of a text, as JSON.
     fn stream(&self, text: String, options: Py<Options>) -> PyResult<Stream> {
-        self.check()?;
+        check_process()?;
         let shared = self.0.clone();
         Stream::records(shared.engine.clone(), options, move || shared.request(&text))
     }
 
     /// Returns an iterator of the records of many texts.
-    #[pyo3(signature = (texts, batch, output, options, details, alternatives))]
-    #[expect(clippy::too_many_arguments, reason = "they are keywords in Python")]
+    #[pyo3(signature = (texts, output, options, wanted, **files))]
     fn many(
         &self,
-        py: Python<'_>,
-        texts: Py<PyIterator>,
-        batch: i64,
-        output: Output,
+        texts: Bound<'_, PyIterator>,
+        output: Option<PathBuf>,
         options: Py<Options>,
-        details: bool,
-        alternatives: bool,
+        wanted: Wanted,
+        files: Option<&Kwargs<'_>>,
     ) -> PyResult<Many> {
-        self.check()?;
-        let batch = in_range("batch", batch.into(), 1)?;
-        let wanted = Wanted { details, alternatives };
-        Many::new(py, self.0.clone(), texts, batch, options, wanted, output)
+        check_process()?;
+        let run = read(texts.py(), files)?;
+        Many::new(texts, self.0.clone(), options, wanted, (output, run))
     }
 
     /// Returns the prompt about a text.
@@ -145,14 +145,6 @@ impl Extractor {
     fn warnings(&self) -> Vec<(&'static str, String, Option<&str>)> {
         let warnings = self.0.inner.warnings().iter();
         warnings.map(|w| (w.kind().code(), w.message().into(), w.pointer())).collect()
-    }
-}
-
-impl Extractor {
-    /// # Errors
-    /// In another process than that of the engine.
-    fn check(&self) -> PyResult<()> {
-        crate::engine::check_process()
     }
 }
 

@@ -8,14 +8,16 @@
 //! At most two batches of texts are in work, so memory does not grow with the number of texts.
 
 use std::collections::VecDeque;
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
 use ffwd_runtime::decode::{CancelToken, SchedulerOptions};
 use ffwd_runtime::extract::corpus::{CorpusOptions, CorpusRun, Document, GroundingOptions, Start};
-use pyo3::exceptions::{PyException, PyTypeError, PyValueError};
+use pyo3::exceptions::{PyException, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyIterator, PyString, PyTuple};
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::error::ForPython;
@@ -50,50 +52,46 @@ enum Item {
     Broken(PyErr),
 }
 
-/// The files of a run; see `ffwd.options.ManyOptions`.
-#[derive(FromPyObject)]
-pub struct Output {
-    #[pyo3(item)]
-    path: Option<PathBuf>,
-    #[pyo3(item)]
-    start: String,
-    #[pyo3(item)]
+/// How many texts run, and what becomes of an output that exists; see `ffwd.options.RunOptions`.
+#[derive(Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct RunOptions {
+    batch: NonZeroUsize,
+    start: Start,
     keep_stale: bool,
+}
+
+impl Default for RunOptions {
+    fn default() -> Self {
+        RunOptions { batch: NonZeroUsize::MIN.saturating_add(15), start: Start::New, keep_stale: false }
+    }
 }
 
 impl Many {
     pub fn new(
-        py: Python<'_>,
+        texts: Bound<'_, PyIterator>,
         shared: Shared,
-        texts: Py<PyIterator>,
-        batch: usize,
         options: Py<Options>,
         wanted: Wanted,
-        output: Output,
+        (output, run): (Option<PathBuf>, RunOptions),
     ) -> PyResult<Self> {
-        let scheduler = SchedulerOptions::with_batch(batch);
-        let start = match &*output.start {
-            "new" => Start::New,
-            "resume" => Start::Resume,
-            "keep" => Start::Keep,
-            "restart" => Start::Anew,
-            other => return Err(PyValueError::new_err(format!("start is {other:?}"))),
-        };
-        let confidence = options.get().wants_confidence() && output.path.is_some();
+        let py = texts.py();
+        let batch = run.batch.get();
+        let confidence = options.get().wants_confidence() && output.is_some();
         let corpus = CorpusOptions {
-            scheduler,
+            scheduler: SchedulerOptions::with_batch(batch),
             grounding: GroundingOptions { confidence, ..GroundingOptions::default() },
-            output: output.path,
-            start,
-            keep_stale: output.keep_stale,
-            made_by: vec![("options".to_owned(), options.get().to_string())],
+            output,
+            start: run.start,
+            keep_stale: run.keep_stale,
+            made_by: vec![("options".to_owned(), options.get().__repr__())],
             ..CorpusOptions::default()
         };
         let set = options.clone_ref(py);
         let set = Box::new(move |request| Ok(set.get().apply(request, &CancelToken::new())));
         let (engine, extractor) = (shared.engine.clone(), shared.extractor());
         let run = py.detach(|| CorpusRun::new(engine, extractor, corpus, set)).for_python(py)?;
-        let (texts, items, run) = (Some(texts), VecDeque::new(), Some(Mutex::new(run)));
+        let (texts, items, run) = (Some(texts.unbind()), VecDeque::new(), Some(Mutex::new(run)));
         Ok(Many {
             shared,
             texts,

@@ -3,6 +3,7 @@
 use ffwd_runtime::decode::{AlternativeOptions, Finish, TokenLogprob, ValueAlternatives, ValueConfidence};
 use ffwd_runtime::extract::{Extraction, TextSpan, ValueSpans, finished, spans_of};
 use ffwd_runtime::{Engine, Output, Request, Stats, TokenId};
+use pyo3::prelude::*;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -77,7 +78,8 @@ pub fn output_json(output: &Output) -> String {
 }
 
 /// What a record is returned with.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, FromPyObject)]
+#[pyo3(from_item_all)]
 pub struct Wanted {
     /// Everything about the generation.
     pub details: bool,

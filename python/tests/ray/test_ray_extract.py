@@ -7,7 +7,7 @@ import signal
 from pathlib import Path
 
 import pytest
-from ray_kit import cluster  # noqa: F401
+from ray_helpers import cluster  # noqa: F401
 
 # isort: split
 import pyarrow

@@ -29,6 +29,8 @@ def of_stub(function):
 def of_module(function):
     found = []
     for parameter in inspect.signature(function).parameters.values():
+        if parameter.kind is inspect.Parameter.VAR_KEYWORD:
+            continue
         default = None if parameter.default is inspect.Parameter.empty else parameter.default
         keyword = parameter.kind is inspect.Parameter.KEYWORD_ONLY
         found.append((parameter.name, keyword, ... if default == [] else default))
@@ -55,15 +57,49 @@ def test_the_stub_is_the_module():
                 assert of_stub(function) == of_module(actual), f"{name}.{member}"
 
 
-def test_the_options_of_python_are_those_of_the_module():
+def options_of(function, *arguments):
+    """The names that a function lists when it refuses an option."""
+    with pytest.raises(TypeError, match="there is no option") as caught:
+        function(*arguments, **{"z" * 20: 1})
+    return set(re.search("the options are (.*)", str(caught.value))[1].split(", "))
+
+
+def test_the_options_of_python_are_those_of_the_module(engine):
     module = ffwd.runtime._runtime()
-    options = set(inspect.signature(module.Options).parameters)
-    assert options == set(ffwd.options.GenerateOptions.__annotations__)
-    schema_options = set(inspect.signature(module.Extractor).parameters) - {"engine", "schema"}
-    assert schema_options == ffwd.options.SCHEMA_OPTIONS
+    assert options_of(module.Options) == set(ffwd.options.GenerateOptions.__annotations__)
+    assert options_of(module.Extractor, engine._inner, "{}") == ffwd.options.SCHEMA_OPTIONS
     for kind in (ffwd.options.GenerateOptions, ffwd.options.SchemaOptions):
         for name in kind.__annotations__:
             assert re.search(rf"^ {{8}}{name}: ", kind.__doc__, re.M), name
+
+
+def test_a_misspelt_option_is_named_with_the_right_one(engine):
+    for options, right in [
+        ({"temprature": 1.0}, "temperature"),
+        ({"max_token": 3}, "max_tokens"),
+        ({"logprob": True}, "logprobs"),
+    ]:
+        with pytest.raises(TypeError, match=f'did you mean "{right}"'):
+            engine.generate("a", **options)
+    with pytest.raises(TypeError, match='did you mean "key_order"'):
+        engine.extractor("{}", keyorder="any")
+
+
+@pytest.mark.parametrize(
+    "name, value, kind",
+    [
+        ("max_tokens", "3", TypeError),
+        ("max_tokens", 1 << 80, ValueError),
+        ("confidence", 1, TypeError),
+        ("guard", "no", TypeError),
+        ("top_p", "high", TypeError),
+        ("stop_tokens", [-1], ValueError),
+    ],
+    ids=str,
+)
+def test_a_wrong_value_is_named_with_its_option(name, value, kind):
+    with pytest.raises(kind, match=f"{name} is "):
+        ffwd.runtime._runtime().Options(**{name: value})
 
 
 def test_the_packages_have_one_version():

@@ -6,7 +6,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from sglang_kit import base
+from sglang_helpers import base
 
 # isort: split
 import numpy as np

@@ -3,8 +3,8 @@
 import json
 import random
 
-from vllm_kit import *  # noqa: F403, I001  (skips the file: it must come first)
-from vllm_kit import (
+from vllm_helpers import *  # noqa: F403, I001  (skips the file: it must come first)
+from vllm_helpers import (
     CONSTRAINTS,
     INVOICE,
     NAMES,

@@ -1,16 +1,13 @@
-"""vLLM's own backends, with `ffwd.compat` in the place of XGrammar and llguidance. No engine."""
+"""vLLM's own backend for XGrammar, with `ffwd.compat.xgrammar` in its place. No engine."""
 
 import json
 import random
 from types import SimpleNamespace
 
 import pytest
-from vllm_kit import INVOICE, MODEL, TAG, Kind, StructuredOutputsConfig, get_tokenizer
+from vllm_helpers import INVOICE, MODEL, TAG, Kind, StructuredOutputsConfig, get_tokenizer
 
 import ffwd
-import ffwd.compat.llguidance as llguidance
-import ffwd.compat.llguidance.hf as llguidance_hf
-import ffwd.compat.llguidance.torch as llguidance_torch
 import ffwd.compat.xgrammar as xgrammar
 
 NEW_TAG = {
@@ -38,7 +35,6 @@ CASES = [
     (Kind.GRAMMAR, 'start: "a" start "b" | "c"', "aacbb", "aab"),
     (Kind.STRUCTURAL_TAG, json.dumps(TAG), 'x<function=weather>{"city":"Bonn"}</function>', None),
     (Kind.STRUCTURAL_TAG, json.dumps(NEW_TAG), 'x<function=weather>{"city":"A"}</function>', None),
-    (Kind.CHOICE, '["yes", "no"]', "yes", "ye!"),
 ]
 
 
@@ -47,32 +43,22 @@ def tokenizer():
     return get_tokenizer(MODEL)
 
 
-@pytest.fixture(params=["xgrammar", "guidance"])
-def backend(request, tokenizer, monkeypatch):
+@pytest.fixture
+def backend(tokenizer, monkeypatch):
     config = SimpleNamespace(
         structured_outputs_config=StructuredOutputsConfig(disable_any_whitespace=False),
         model_config=SimpleNamespace(hf_config=SimpleNamespace(model_type="llama")),
         speculative_config=None,
     )
     arguments = {"vllm_config": config, "tokenizer": tokenizer, "vocab_size": len(tokenizer)}
-    if request.param == "xgrammar":
-        from vllm.v1.structured_output import backend_xgrammar as module
+    from vllm.v1.structured_output import backend_xgrammar as module
 
-        monkeypatch.setattr(module, "xgr", xgrammar)
-        return module.XgrammarBackend(**arguments)
-    from vllm.v1.structured_output import backend_guidance as module
-
-    monkeypatch.setattr(module, "llguidance", llguidance)
-    monkeypatch.setattr(module, "llguidance_hf", llguidance_hf)
-    monkeypatch.setattr(module, "llguidance_torch", llguidance_torch)
-    return module.GuidanceBackend(**arguments)
+    monkeypatch.setattr(module, "xgr", xgrammar)
+    return module.XgrammarBackend(**arguments)
 
 
 @pytest.mark.parametrize("kind, spec, text, wrong", CASES)
 def test_a_backend_of_vllm_runs_on_this_engine(backend, tokenizer, kind, spec, text, wrong):
-    of_xgrammar = type(backend).__name__ == "XgrammarBackend"
-    if kind is Kind.CHOICE if of_xgrammar else '"format"' in spec:
-        pytest.skip("vLLM's backend has no such kind")
     grammar = backend.compile_grammar(kind, spec)
     bitmask = backend.allocate_token_bitmask(2)
     tokens = tokenizer.encode(text, add_special_tokens=False)
@@ -123,11 +109,6 @@ def test_random_walks_satisfy_the_schema(backend, tokenizer):
 
 
 def test_a_wrong_expression_is_an_error_of_its_request(backend):
-    if type(backend).__name__ == "XgrammarBackend":
-        with pytest.raises(ffwd.Error):
-            backend.compile_grammar(Kind.REGEX, "(")
-    else:
-        # This backend logs the error; the matcher then only permits the end.
-        grammar = backend.compile_grammar(Kind.REGEX, "(")
-        assert grammar.ll_matcher.is_error() and grammar.accept_tokens("one", [5])
+    with pytest.raises(ffwd.Error):
+        backend.compile_grammar(Kind.REGEX, "(")
     assert backend.compile_grammar(Kind.REGEX, "a").validate_tokens([]) == []

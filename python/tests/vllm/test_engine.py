@@ -6,8 +6,8 @@ One engine for all tests: it is started once, with the drafter that drafts nothi
 import json
 import os
 
-from vllm_kit import *  # noqa: F403, I001  (skips the file: it must come first)
-from vllm_kit import CONSTRAINTS, INVOICE, MODEL, NAMES, Kind
+from vllm_helpers import *  # noqa: F403, I001  (skips the file: it must come first)
+from vllm_helpers import CONSTRAINTS, INVOICE, MODEL, NAMES, Kind
 import pytest
 
 import ffwd

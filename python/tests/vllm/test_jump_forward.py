@@ -3,8 +3,8 @@
 import json
 from types import SimpleNamespace
 
-from vllm_kit import *  # noqa: F403, I001  (skips the file: it must come first)
-from vllm_kit import INVOICE, Kind, make_backend
+from vllm_helpers import *  # noqa: F403, I001  (skips the file: it must come first)
+from vllm_helpers import INVOICE, Kind, make_backend
 import pytest
 from vllm.v1.outputs import DraftTokenIds
 from vllm.v1.structured_output import ConstraintBounds

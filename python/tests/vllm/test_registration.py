@@ -5,8 +5,8 @@ import subprocess
 import sys
 from types import SimpleNamespace
 
-from vllm_kit import *  # noqa: F403, I001  (skips the file: it must come first)
-from vllm_kit import INVOICE, ModelConfig, StructuredOutputsConfig
+from vllm_helpers import *  # noqa: F403, I001  (skips the file: it must come first)
+from vllm_helpers import INVOICE, ModelConfig, StructuredOutputsConfig
 import pytest
 from vllm.exceptions import VLLMValidationError
 from vllm.sampling_params import SamplingParams, StructuredOutputsParams

@@ -3,8 +3,8 @@
 import random
 from types import SimpleNamespace
 
-from vllm_kit import *  # noqa: F403, I001  (skips the file: it must come first)
-from vllm_kit import CONSTRAINTS, legal_tokens, random_token
+from vllm_helpers import *  # noqa: F403, I001  (skips the file: it must come first)
+from vllm_helpers import CONSTRAINTS, legal_tokens, random_token
 import numpy as np
 import pytest
 from vllm.v1.structured_output import ConstraintBounds, StructuredOutputManager

@@ -10,8 +10,8 @@ import urllib.error
 import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 
-from vllm_kit import *  # noqa: F403, I001  (skips the file: it must come first)
-from vllm_kit import FORMAT, INVOICE, MODEL, TAG
+from vllm_helpers import *  # noqa: F403, I001  (skips the file: it must come first)
+from vllm_helpers import FORMAT, INVOICE, MODEL, TAG
 import pytest
 
 WAIT = 240

@@ -19,7 +19,7 @@ import pytest
 
 sys.path.insert(0, os.environ["VLLM_TESTS"])
 
-from vllm_kit import MODEL, Backend, ModelConfig, StructuredOutputsConfig, get_tokenizer  # noqa: E402
+from vllm_helpers import MODEL, Backend, ModelConfig, StructuredOutputsConfig, get_tokenizer  # noqa: E402
 
 from vllm.config.model import ModelConfig as RealModelConfig  # noqa: E402
 from vllm.sampling_params import SamplingParams  # noqa: E402

@@ -22,9 +22,8 @@ use serde_json::Value;
 use options::{ChunkArgs, DocumentArgs, GroundingArgs};
 use progress::Progress;
 
-use super::args::{DecodeArgs, JsonArgs, ModelArgs, read_text};
+use super::args::{DecodeArgs, JsonArgs, ModelArgs, ValueArgs, read_text};
 use super::schema_refs::{self, ReferenceArgs};
-use super::value_args::{self, ValueArgs};
 use super::{help, output};
 use crate::constraint::substring::SubstringOptions;
 use crate::constraint::{Policy, Whitespace};
@@ -140,7 +139,7 @@ pub(super) struct Args {
         value_parser = clap::builder::PossibleValuesParser::new(["same", "keep"]).map(resume_of)
     )]
     resume: Option<Start>,
-    /// Begin the output anew, if it exists
+    /// Replace the output, if it exists
     #[arg(long, requires = "output", conflicts_with = "resume")]
     restart: bool,
     /// Keep the records of texts that changed or are no longer there, with the member `stale`
@@ -371,7 +370,7 @@ fn advice(args: &Args, engine: &Engine) -> Option<&'static str> {
 
 /// Returns the messages about a record.
 fn notes(args: &Args, outcome: &Outcome) -> Vec<String> {
-    let mut notes = value_args::messages(&outcome.stats);
+    let mut notes = output::value_messages(&outcome.stats);
     if outcome.finish == "closed" {
         let limit = args.decode.max_tokens();
         notes.push(format!("closed before the limit of {limit} tokens; the last values are not the model's"));
@@ -400,7 +399,7 @@ fn extract_one(
             if let Event::Field(field) = event
                 && written.is_ok()
             {
-                written = json(field).and_then(|line| output::print_line(&line));
+                written = output::print_json(field);
             }
         }),
     };
@@ -528,7 +527,7 @@ fn interrupts() -> Result<Arc<AtomicUsize>> {
     Ok(count)
 }
 
-/// Reads the schema for a model that writes JSON with such whitespace unless told otherwise.
+/// Reads the schema for a model that writes JSON with such whitespace, unless an option names another one.
 fn read_schema(
     args: &Args,
     text: &str,
@@ -593,9 +592,4 @@ fn show_prompts(args: &Args, documents: DocumentReader, extractor: &Extractor) -
         }
     }
     Ok(ExitCode::SUCCESS)
-}
-
-fn json(line: &impl Serialize) -> Result<String> {
-    serde_json::to_string(line)
-        .map_err(|e| Error::new(ErrorKind::Io, format!("a record cannot be written as JSON: {e}")))
 }

@@ -239,7 +239,7 @@ impl RowGroup {
         self.rows += 1;
     }
 
-    /// Writes the rows, if there are any, and begins anew.
+    /// Writes the rows, if there are any, and removes them.
     fn write(&mut self, table: &mut SerializedFileWriter<&mut BufWriter<File>>) -> Result<(), ParquetError> {
         if self.rows == 0 {
             return Ok(());

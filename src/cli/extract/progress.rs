@@ -10,7 +10,7 @@ use std::time::Instant;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::json;
+use crate::cli::output::json;
 use crate::decode::Stats;
 use crate::error::Error;
 use crate::extract::corpus::{Outcome, Task};

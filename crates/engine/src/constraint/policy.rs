@@ -31,7 +31,8 @@ impl Whitespace {
 }
 
 /// Order of an object's properties.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum KeyOrder {
     /// The order in which the schema declares them, undeclared ones last. Models write in this
     /// order, and it gives the longest forced runs.

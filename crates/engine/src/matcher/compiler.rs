@@ -229,7 +229,7 @@ fn common_values(policy: &Policy) -> Ir {
 }
 
 /// Sizes of the tables of a [`CompiledGrammar`], as numbers of entries.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize)]
 #[non_exhaustive]
 pub struct GrammarSizes {
     /// States of the automaton.

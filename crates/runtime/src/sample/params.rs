@@ -17,7 +17,8 @@ use crate::vocab::TokenId;
 ///
 /// let params = SamplingParams { temperature: 0.7, top_p: 0.9, seed: 11, ..SamplingParams::default() };
 /// ```
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct SamplingParams {
     /// Divides the logits; 0 takes the most probable token.
     pub temperature: f32,

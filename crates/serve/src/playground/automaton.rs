@@ -233,7 +233,7 @@ fn runs(states: &[DrawnState], vocab: &Vocabulary) -> Vec<ForcedChain> {
         },
         _ => None,
     };
-    // A chain goes on through states with one transition into them; the start has none.
+    // A chain continues through states with one transition into them; the start has none.
     let is_inner = |at: usize| {
         at != 0 && arriving[at] == 1 && (0..states.len()).any(|from| step(from).is_some_and(|s| s.1 == at))
     };

@@ -44,7 +44,7 @@ impl Distribution {
 }
 
 /// Returns the probabilities of those tokens that count.
-pub(super) fn softmax(logits: &[f32], temperature: f64, counts: impl Fn(usize) -> bool) -> Vec<f64> {
+fn softmax(logits: &[f32], temperature: f64, counts: impl Fn(usize) -> bool) -> Vec<f64> {
     let of = |id: usize| if counts(id) { f64::from(logits[id]) / temperature } else { f64::NEG_INFINITY };
     let most = (0..logits.len()).map(of).fold(f64::NEG_INFINITY, f64::max);
     if most == f64::NEG_INFINITY {

@@ -19,7 +19,7 @@ use tokio::time::Instant;
 
 use super::distribution::{Distribution, nucleus, ranked};
 use super::state::next_logits;
-use super::tokens::token_text;
+use super::token_text;
 use super::toy_machine::{self, Profile, TASK, ToyMachine, WANTED_SOURCE};
 use crate::api_error::{ApiError, ApiResult, json_response};
 use crate::app::App;

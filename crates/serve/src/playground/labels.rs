@@ -11,7 +11,7 @@ use axum::extract::State;
 use axum::http::Response;
 use serde_json::{Value, json};
 
-use super::tokens::token_text;
+use super::token_text;
 use crate::api_error::{ApiError, ApiResult, json_response};
 use crate::app::App;
 use crate::fields::Fields;
@@ -32,12 +32,7 @@ pub(super) async fn labels(State(app): State<Arc<App>>, body: Body) -> ApiResult
     let model = fields.text("model")?;
     let list = fields.needed_text("labels")?;
     let separator = fields.text("separator")?.unwrap_or_else(|| SEPARATOR.to_owned());
-    let levels = match fields.text("levels")?.as_deref() {
-        None | Some("listed") => Levels::Listed,
-        Some("leaves") => Levels::Leaves,
-        Some("all") => Levels::All,
-        Some(other) => return Err(ApiError::unknown("levels", other, "listed, leaves and all")),
-    };
+    let levels = fields.value("levels", "listed, leaves or all")?.unwrap_or_default();
     let document = fields.needed_text("text")?;
     fields.finish()?;
     let labels = read_labels(&list, &separator, levels)?;

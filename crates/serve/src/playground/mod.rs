@@ -18,10 +18,8 @@ mod curve;
 mod distribution;
 mod explorer;
 mod generate;
-mod generation;
 mod labels;
 mod state;
-mod tokens;
 mod toy_machine;
 
 use std::sync::Arc;
@@ -31,9 +29,11 @@ use axum::body::Body;
 use axum::extract::Path;
 use axum::http::{HeaderName, HeaderValue, Response, StatusCode, header};
 use axum::routing::{get, post};
+use serde_json::{Value, json};
 
 use super::api_error::ApiError;
 use super::app::App;
+use ffwd_runtime::vocab::{TokenId, Vocabulary};
 
 /// What the page may do: use its own scripts, styles and endpoints. No script can turn a text into
 /// elements.
@@ -125,4 +125,22 @@ fn asset(name: &str) -> Response<Body> {
         response.headers_mut().insert(name, HeaderValue::from_static(value));
     }
     response
+}
+
+/// Returns the text of a token: that of its bytes, or the name of a special token.
+pub(super) fn token_text(vocab: &Vocabulary, id: TokenId) -> String {
+    match vocab.token_bytes(id) {
+        [] => vocab.token_text(id).unwrap_or_default(),
+        bytes => String::from_utf8_lossy(bytes).into_owned(),
+    }
+}
+
+/// Returns a token with its text.
+pub(super) fn token_json(vocab: &Vocabulary, id: TokenId) -> Value {
+    json!({"id": id, "text": token_text(vocab, id)})
+}
+
+/// Returns tokens with their texts.
+pub(super) fn tokens_json(vocab: &Vocabulary, ids: &[TokenId]) -> Vec<Value> {
+    ids.iter().map(|&id| token_json(vocab, id)).collect()
 }

@@ -4,7 +4,7 @@
 //! A forward over the tokens of prompt and prefix that the position shown before does not share, in
 //! pieces, and a pass over the vocabulary. One position is looked at at a time.
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 use axum::body::Body;
 use axum::extract::State;
@@ -12,9 +12,9 @@ use axum::http::Response;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::distribution::softmax;
-use super::generation::read_generation;
-use super::tokens::{token_json, token_text, tokens_json};
+use super::distribution::{Distribution, ranked};
+use super::generate::read_generation;
+use super::{token_json, token_text, tokens_json};
 use crate::api_error::{ApiError, ApiResult, json_response};
 use crate::app::App;
 use crate::fields::Fields;
@@ -129,7 +129,7 @@ pub(super) fn next_logits(
         return Err(ApiError::field("tokens", message));
     }
     let failed = |error| ApiError::general(&error);
-    let mut shown = model.shown.lock();
+    let mut shown = model.shown.lock().unwrap_or_else(PoisonError::into_inner);
     let (known, mut cache) = match shown.take() {
         Some(shown) => shown,
         None => (Vec::new(), target.new_cache().map_err(failed)?),
@@ -151,33 +151,24 @@ pub(super) fn next_logits(
 
 /// Returns the most probable tokens, all and legal ones, and the probability of the others.
 fn probabilities(vocab: &Vocabulary, matcher: Option<&mut Matcher>, logits: &[f32]) -> Value {
-    let raw = softmax(logits, 1.0, |_| true);
-    let mask: Option<Vec<u32>> = matcher.map(|matcher| {
-        let mut row = vec![0; vocab.bitmask_words()];
+    let mut row = vec![u32::MAX; vocab.bitmask_words()];
+    if let Some(matcher) = matcher {
         matcher.fill_bitmask(&mut row);
-        row
-    });
-    let is_legal = |token: usize| match &mask {
-        Some(row) => row.get(token / 32).is_some_and(|word| word >> (token % 32) & 1 == 1),
-        None => true,
+    }
+    let found = Distribution::of(logits, &row, 1.0);
+    let entry = |&id: &TokenId| {
+        let at = id as usize;
+        json!({"id": id, "text": token_text(vocab, id), "raw": found.raw[at], "masked": found.masked[at],
+            "legal": found.legal[at], "end": vocab.eos().contains(&id)})
     };
-    let legal: Vec<usize> = (0..raw.len()).filter(|&token| is_legal(token)).collect();
-    let legal_mass: f64 = legal.iter().map(|&token| raw[token]).sum();
-    let entry = |token: usize| {
-        let masked = if is_legal(token) && legal_mass > 0.0 { raw[token] / legal_mass } else { 0.0 };
-        let id = token as TokenId;
-        json!({"id": id, "text": token_text(vocab, id), "raw": raw[token], "masked": masked,
-            "legal": is_legal(token), "end": vocab.eos().contains(&id)})
-    };
-    let top = |mut tokens: Vec<usize>| {
-        tokens.sort_by(|&a, &b| raw[b].total_cmp(&raw[a]));
-        tokens.into_iter().take(SHOWN_TOKENS).map(entry).collect::<Vec<_>>()
+    let top = |probabilities: &[f64]| {
+        ranked(probabilities).iter().take(SHOWN_TOKENS).map(entry).collect::<Vec<_>>()
     };
     json!({
-        "legal": legal.len(),
-        "rejected_mass": (1.0 - legal_mass).max(0.0),
-        "top": top((0..raw.len()).collect()),
-        "top_legal": top(legal),
+        "legal": found.legal_count(),
+        "rejected_mass": found.rejected(),
+        "top": top(&found.raw),
+        "top_legal": top(&found.masked),
     })
 }
 

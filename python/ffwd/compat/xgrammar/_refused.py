@@ -1,10 +1,23 @@
-"""Functions that programs import, and that have no meaning here."""
+"""Arguments and functions of XGrammar that have no meaning here."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from .._arrays import refuse
+import ffwd
+
+# The most whitespace at a position where XGrammar has no limit: a line break and deep
+# indentation. The states of a grammar grow with it.
+ANY_WHITESPACE = 24
+
+
+def refuse(argument: str, why: str, hint: str | None = None) -> ffwd.Error:
+    """Return the error of an argument that this engine has no meaning for."""
+    error = ffwd.Error(f"unsupported: `{argument}` {why}" + (f" ({hint})" if hint else ""))
+    error.kind = "unsupported"
+    error.message = f"`{argument}` {why}"
+    error.hint = hint
+    return error
 
 
 class Refused:

@@ -10,7 +10,7 @@ from typing import Any
 
 import ffwd
 
-from .._arrays import refuse
+from ._refused import refuse
 from .exception import DeserializeFormatError, reraise
 from .grammar import Grammar
 from .structural_tag import structural_tag_text

@@ -9,7 +9,7 @@ from typing import Any
 import ffwd
 from ffwd import _ffwd
 
-from .._arrays import ANY_WHITESPACE, refuse
+from ._refused import ANY_WHITESPACE, refuse
 from .config import get_serialization_version
 from .exception import DeserializeFormatError, InvalidStructuralTagError, reraise
 from .structural_tag import structural_tag_text, typed

@@ -8,7 +8,7 @@ from typing import Any
 
 import ffwd
 
-from .._arrays import bitmask_shape, mask_elsewhere, mask_on_cpu, torch_bitmask
+from ._arrays import bitmask_shape, mask_elsewhere, mask_on_cpu, torch_bitmask
 from .compiler import CompiledGrammar
 
 _BACKENDS = ("auto", "cpu", "cuda", "triton", "torch_compile", "torch_native")

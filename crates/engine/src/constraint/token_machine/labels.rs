@@ -22,7 +22,8 @@ pub const MAX_LABELS: usize = 1_000_000;
 pub const MAX_LABEL_BYTES: usize = 4096;
 
 /// The text before the first label of an output.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Lead {
     /// A space, if the tokenizer can write one; labels after a prompt such as `Category:` begin
     /// with it.
@@ -35,7 +36,8 @@ pub enum Lead {
 }
 
 /// The levels of a hierarchy that are labels.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Levels {
     /// The listed ones.
     #[default]

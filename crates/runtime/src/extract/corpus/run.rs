@@ -62,7 +62,8 @@ pub struct CorpusOptions {
 }
 
 /// What a run does with an output that exists.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Start {
     /// It is an error.
     #[default]

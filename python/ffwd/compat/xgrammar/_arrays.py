@@ -1,4 +1,4 @@
-"""Bitmasks and logits of either NumPy or torch, whichever is there."""
+"""Bitmasks and logits of torch."""
 
 from __future__ import annotations
 
@@ -6,19 +6,6 @@ import math
 from typing import Any
 
 import ffwd
-
-# The most whitespace at a position where these libraries have no limit: a line break and deep
-# indentation. The states of a grammar grow with it.
-ANY_WHITESPACE = 24
-
-
-def refuse(argument: str, why: str, hint: str | None = None) -> ffwd.Error:
-    """Return the error of an argument that this engine has no meaning for."""
-    error = ffwd.Error(f"unsupported: `{argument}` {why}" + (f" ({hint})" if hint else ""))
-    error.kind = "unsupported"
-    error.message = f"`{argument}` {why}"
-    error.hint = hint
-    return error
 
 
 def bitmask_shape(batch_size: int, vocab_size: int) -> tuple[int, int]:

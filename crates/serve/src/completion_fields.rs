@@ -1,0 +1,151 @@
+//! The bodies of `/v1/chat/completions` and `/v1/completions`.
+
+use serde_json::Value;
+
+use super::api_error::{ApiError, ApiResult};
+use super::fields::Fields;
+use super::format::{read_format, read_response_format};
+use super::messages::read_messages;
+use super::options::{read_options, read_prediction, reasoning_of};
+use super::request::{ChatInput, GenerationRequest, PromptInput, ReasoningRequest};
+use super::tool_fields::read_tools;
+use ffwd_runtime::sample::SamplingParams;
+
+/// Default limit of output tokens of `/v1/completions`, as its clients expect.
+const DEFAULT_MAX_TOKENS: usize = 16;
+
+/// A request with what only these protocols have.
+pub(super) struct CompletionRequest {
+    pub generation: GenerationRequest,
+    pub stream: bool,
+    pub include_usage: bool,
+}
+
+/// Reads the body of a chat.
+pub(super) fn read_chat(text: &str, defaults: &SamplingParams) -> ApiResult<CompletionRequest> {
+    let mut fields = Fields::body(text)?;
+    let mut chat = read_messages(&mut fields)?;
+    read_template_fields(&mut fields, &mut chat)?;
+    let mut request = read_shared(&mut fields, PromptInput::Chat(chat), defaults)?;
+    let generation = &mut request.generation;
+    generation.tools = read_tools(&mut fields)?;
+    generation.reasoning = read_reasoning(&mut fields, &mut generation.warnings)?;
+    let newer = fields.count("max_completion_tokens")?;
+    generation.max_tokens = positive("max_tokens", newer.or(fields.count("max_tokens")?))?;
+    generation.logprobs = fields.flag("logprobs")?.unwrap_or(false);
+    fields.refuse("modalities", &["[\"text\"]"], "this server writes text only")?;
+    fields.refuse("audio", &[], "this server writes text only")?;
+    fields.refuse("web_search_options", &[], "this server searches nothing")?;
+    fields.refuse("documents", &["[]"], "put texts into messages")?;
+    if fields.text("verbosity")?.is_some_and(|verbosity| verbosity != "medium") {
+        generation.warnings.push("`verbosity` has no effect: write it in a message".to_owned());
+    }
+    fields.finish()?;
+    Ok(request)
+}
+
+/// Reads the body with a text to be continued.
+pub(super) fn read_text(text: &str, defaults: &SamplingParams) -> ApiResult<CompletionRequest> {
+    let mut fields = Fields::body(text)?;
+    let prompt = read_prompt(&mut fields)?;
+    let mut request = read_shared(&mut fields, PromptInput::Text(prompt), defaults)?;
+    // The name in llama.cpp.
+    let limit = fields.count("max_tokens")?.or(fields.count("n_predict")?);
+    request.generation.max_tokens = Some(positive("max_tokens", limit)?.unwrap_or(DEFAULT_MAX_TOKENS));
+    request.generation.logprobs = match fields.raw("logprobs").map(|value| value.get()) {
+        None | Some("false") => false,
+        Some("0" | "1" | "true") => true,
+        Some(_) => {
+            let why = "only the log-probabilities of the chosen tokens are reported; use 1";
+            return Err(ApiError::unsupported("logprobs", why));
+        }
+    };
+    fields.refuse("suffix", &["\"\""], "this server continues texts only")?;
+    fields.finish()?;
+    Ok(request)
+}
+
+/// Reads the fields that both protocols have.
+fn read_shared(
+    fields: &mut Fields,
+    prompt: PromptInput,
+    defaults: &SamplingParams,
+) -> ApiResult<CompletionRequest> {
+    let mut generation = read_options(fields, prompt, defaults)?;
+    let response_format = fields.object("response_format")?;
+    let first = response_format.map(|format| read_response_format(format, false)).transpose()?.flatten();
+    generation.format = read_format(fields, first)?;
+    generation.prediction = read_prediction(fields)?;
+    let stream = fields.flag("stream")?.unwrap_or(false);
+    let include_usage = read_stream_options(fields, &mut generation.warnings)?;
+    fields.refuse("echo", &["false"], "the answer never has the prompt")?;
+    Ok(CompletionRequest { generation, stream, include_usage })
+}
+
+/// Checks a limit of tokens.
+pub(super) fn positive(param: &str, limit: Option<usize>) -> ApiResult<Option<usize>> {
+    match limit {
+        Some(0) => Err(ApiError::field(param, format!("`{param}` is 0; allow at least one token"))),
+        other => Ok(other),
+    }
+}
+
+/// Reads the fields about the chat template.
+fn read_template_fields(fields: &mut Fields, chat: &mut ChatInput) -> ApiResult<()> {
+    let path = fields.path_of("chat_template_kwargs");
+    if let Some(value) = fields.raw("chat_template_kwargs") {
+        chat.variables = serde_json::from_str(value.get())
+            .map_err(|_| ApiError::field(path.clone(), format!("`{path}` must be an object")))?;
+    }
+    fields.refuse("chat_template", &[], "start the server with --chat-template")?;
+    let continues = fields.flag("continue_final_message")?.unwrap_or(false);
+    let generates = fields.flag("add_generation_prompt")?;
+    if continues {
+        let Some(begun) = chat.last_answer.take() else {
+            let message = "`continue_final_message` needs a last message of the assistant";
+            return Err(ApiError::field("continue_final_message", message));
+        };
+        chat.messages.pop();
+        chat.begun = Some(begun);
+    } else if generates == Some(false) {
+        let why = "use `continue_final_message` to continue a message";
+        return Err(ApiError::unsupported("add_generation_prompt", why));
+    }
+    Ok(())
+}
+
+fn read_reasoning(fields: &mut Fields, warnings: &mut Vec<String>) -> ApiResult<Option<ReasoningRequest>> {
+    let effort = fields.text("reasoning_effort")?;
+    if fields.flag("include_reasoning")? == Some(false) {
+        warnings.push("`include_reasoning` has no effect: use `reasoning_effort` none".to_owned());
+    }
+    effort.map(|effort| reasoning_of(&effort, "reasoning_effort".to_owned())).transpose()
+}
+
+/// Reads `stream_options`; returns whether a stream ends with the usage.
+pub(super) fn read_stream_options(fields: &mut Fields, warnings: &mut Vec<String>) -> ApiResult<bool> {
+    let Some(mut options) = fields.object("stream_options")? else { return Ok(false) };
+    let usage = options.flag("include_usage")?.unwrap_or(false);
+    options.flag("continuous_usage_stats")?;
+    if options.flag("include_obfuscation")? == Some(true) {
+        warnings.push("`stream_options.include_obfuscation` has no effect: nothing is padded".to_owned());
+    }
+    options.finish()?;
+    Ok(usage)
+}
+
+/// Reads `prompt`: a text, or a list with one.
+fn read_prompt(fields: &mut Fields) -> ApiResult<String> {
+    let value = fields.needed("prompt")?;
+    let prompt: Value = serde_json::from_str(value.get())
+        .map_err(|error| ApiError::field("prompt", format!("`prompt`: {error}")))?;
+    match prompt {
+        Value::String(text) => Ok(text),
+        Value::Array(list) => match &list[..] {
+            [Value::String(text)] => Ok(text.clone()),
+            [Value::String(_), ..] => Err(ApiError::unsupported("prompt", "send a request for each prompt")),
+            _ => Err(ApiError::unsupported("prompt", "token numbers are no prompt here; send text")),
+        },
+        _ => Err(ApiError::field("prompt", "`prompt` must be a string")),
+    }
+}
