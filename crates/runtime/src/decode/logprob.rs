@@ -1,7 +1,7 @@
 //! Log-probabilities of output tokens.
 
 /// Log-probabilities of a token.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, serde::Serialize)]
 pub struct TokenLogprob {
     /// The model's own, before penalties, bias and mask.
     pub raw: f32,
