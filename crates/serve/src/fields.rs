@@ -181,6 +181,14 @@ impl<'a> Fields<'a> {
         Self::item(value, self.path_of(name)).map(Some)
     }
 
+    /// Returns the object of a member that has all others, or these fields themselves without it.
+    pub fn inner(mut self, name: &'static str) -> ApiResult<Fields<'a>> {
+        match self.object(name)? {
+            Some(inner) => self.finish().map(|()| inner),
+            None => Ok(self),
+        }
+    }
+
     /// Returns the items of a list, each with its path.
     pub fn list(&mut self, name: &'static str) -> ApiResult<Option<Vec<(&'a RawValue, String)>>> {
         let Some(value) = self.raw(name) else { return Ok(None) };
