@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterable, Mapping
 from os import PathLike
 from typing import Any, Literal, TypedDict
@@ -136,6 +137,17 @@ SCHEMA_OPTIONS = frozenset(SchemaOptions.__annotations__)
 
 
 RUN_OPTIONS = frozenset(RunOptions.__annotations__)
+
+
+def check_schema_options(options: Iterable[str]) -> None:
+    """Check for misspelt options of a schema; the compiled module checks all others.
+
+    Raises:
+        TypeError: An option is almost one of `SchemaOptions`.
+    """
+    for name in set(options) - ManyOptions.__annotations__.keys():
+        for right in difflib.get_close_matches(name, SCHEMA_OPTIONS, 1, 0.8):
+            raise TypeError(f'there is no option "{name}"; did you mean "{right}"?')
 
 
 def for_runtime(options: Mapping[str, Any]) -> dict[str, Any]:

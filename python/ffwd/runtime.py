@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, overload
 
 from ._ffwd import Constraint, ConstraintWarning, __version__
-from .options import RUN_OPTIONS, SCHEMA_OPTIONS, for_runtime
+from .options import RUN_OPTIONS, SCHEMA_OPTIONS, check_schema_options, for_runtime
 from .records import Records, RecordStream, TextStream
 from .results import Extraction, Output
 from .schemas import record_type
@@ -336,6 +336,7 @@ class Engine:
         self, schema: Any, options: Mapping[str, Any]
     ) -> tuple[Extractor[Any], dict[str, Any]]:
         """Return the extractor of a schema with its options, and the other options."""
+        check_schema_options(options)
         own = {name: value for name, value in options.items() if name in SCHEMA_OPTIONS}
         rest = {name: value for name, value in options.items() if name not in SCHEMA_OPTIONS}
         return Extractor(self, schema, own), rest

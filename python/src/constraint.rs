@@ -79,8 +79,8 @@ impl ConstraintWarning {
 ///
 /// Options of JSON texts:
 ///     whitespace: `"compact"` (none), `"single_space"` (one after each comma and colon), or the
-///         largest number of whitespace bytes at each position, 1 to 64.
-///     key_order: `"declared"` (the order of the schema) or `"any"`.
+///         largest number of whitespace bytes at each position, 1 to 64 (`"compact"`).
+///     key_order: `"declared"` (the order of the schema) or `"any"` (`"declared"`).
 #[pyclass(frozen, module = "ffwd")]
 pub struct Constraint {
     /// The engine's constraint.
@@ -147,13 +147,13 @@ impl Constraint {
     ///     schema: JSON text, a dict or bool, a class of pydantic, or a `TypeAdapter`. With pydantic
     ///         installed also a dataclass, a TypedDict, or any other type, such as `list[int]`.
     ///     whitespace, key_order: See the class.
-    ///     exponent: Permit exponents in numbers.
-    ///     equal_numbers: Permit every text that equals a number of `enum` or `const`.
-    ///     closed_objects: Permit declared properties only, where some are declared.
+    ///     exponent: Permit exponents in numbers (False).
+    ///     equal_numbers: Permit every text that equals a number of `enum` or `const` (False).
+    ///     closed_objects: Permit declared properties only, where some are declared (False).
     ///     documents: Further JSON documents for `$ref`: from URI to JSON text.
     ///     source: The text that strings with `"x-verbatim": true` copy a span of.
-    ///     bounds: Where such spans begin and end: `"words"` or `"characters"`.
-    ///     strict: Raise an error for what would be a warning.
+    ///     bounds: Where such spans begin and end: `"words"` or `"characters"` (`"words"`).
+    ///     strict: Raise an error for what would be a warning (False).
     ///
     /// Raises:
     ///     ffwd.Error: Not JSON, not a schema, not supported, or satisfied by nothing; `pointer`
@@ -251,8 +251,8 @@ impl Constraint {
     /// Args:
     ///     tag: The structural tag as JSON text or dict.
     ///     whitespace, key_order: See the class; for the JSON texts inside.
-    ///     closed_objects: As for `json_schema`; for the schemas inside.
-    ///     strict: Raise an error for what would be a warning.
+    ///     closed_objects: As for `json_schema`; for the schemas inside (False).
+    ///     strict: Raise an error for what would be a warning (False).
     ///
     /// Raises:
     ///     ffwd.Error: Not JSON, not a structural tag, or not supported; `pointer` says where.
@@ -275,8 +275,8 @@ impl Constraint {
     ///
     /// Args:
     ///     source: The text.
-    ///     bounds: `"words"`: spans begin and end at words; `"characters"`: anywhere.
-    ///     min_chars: Fewest characters of a span.
+    ///     bounds: `"words"`: spans begin and end at words (the default); `"characters"`: anywhere.
+    ///     min_chars: Fewest characters of a span (1).
     ///
     /// Raises:
     ///     ffwd.Error: The text is too long or has no such span.
@@ -310,11 +310,12 @@ impl Constraint {
     ///         `"space"` or `"nothing"`.
     ///     path_separator: The text between the parts of a path. Default: labels are not paths; in a
     ///         tree ` > `.
-    ///     levels: The parts of a hierarchy that are labels: `"listed"`, `"leaves"` or `"all"`.
+    ///     levels: The parts of a hierarchy that are labels: `"listed"`, `"leaves"` or `"all"`
+    ///         (`"listed"`).
     ///     separator: Permits several labels, with this text between two of them.
-    ///     at_least: Fewest labels, with `separator`.
-    ///     at_most: Most labels, with `separator`.
-    ///     repeats: Permits a label more than once, with `separator`.
+    ///     at_least: Fewest labels, with `separator` (1).
+    ///     at_most: Most labels, with `separator` (None, which is any number).
+    ///     repeats: Permits a label more than once, with `separator` (False).
     ///
     /// Raises:
     ///     ffwd.Error: A tree has other values than dicts, lists, strings and None. The labels
@@ -340,9 +341,10 @@ impl Constraint {
     ///
     /// Args:
     ///     positions: For each position the ids, or one id.
-    ///     at_least: Fewest repetitions of the list of positions.
+    ///     at_least: Fewest repetitions of the list of positions (1).
     ///     at_most: Most repetitions; default `at_least`.
-    ///     unbounded: Any number of repetitions from `at_least` on, instead of `at_most`.
+    ///     unbounded: Any number of repetitions from `at_least` on, instead of `at_most`
+    ///         (False).
     ///
     /// Raises:
     ///     ffwd.Error: There are no positions, or one has no tokens.
@@ -368,7 +370,7 @@ impl Constraint {
     /// Args:
     ///     transitions: Triples `(state, ids, next_state)`; `ids` is an id or several.
     ///     accept: The states in which the output may end.
-    ///     start: The first state.
+    ///     start: The first state (0).
     ///     names: Names of states, for errors and explanations.
     ///
     /// Raises:
@@ -407,9 +409,9 @@ impl Constraint {
     ///         `"function-tag"`.
     ///     choice: `"auto"` (free text in which calls may occur), `"required"` (at least one call and
     ///         nothing else), or the name of the one function to call.
-    ///     single: Permit at most one call.
+    ///     single: Permit at most one call (False).
     ///     whitespace, key_order: See the class; for the arguments.
-    ///     strict: Raise an error for what would be a warning.
+    ///     strict: Raise an error for what would be a warning (False).
     ///
     /// Raises:
     ///     ffwd.Error: Not a list of functions, a fault in one of their schemas, or an unknown style

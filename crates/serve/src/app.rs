@@ -10,6 +10,7 @@ use tokio::time::{Instant, timeout_at};
 use super::ServeOptions;
 use super::answer::unix_seconds;
 use super::api_error::{ApiError, ApiResult};
+use super::fields::Fields;
 use super::metrics::Metrics;
 use super::model::{LoadedModel, ModelSource, ServedModel};
 use super::prepare::{ReadyRequest, prepare};
@@ -82,15 +83,21 @@ impl App {
     /// Reads a body into a request, on another thread.
     ///
     /// # Errors
-    /// Those of the body and of the function, which gets the default sampling, too.
+    /// Those of the body and of the function, which gets the default sampling, too. A field that it
+    /// does not read is an error.
     pub async fn read<T: Send + 'static>(
         &self,
         body: Body,
-        read: impl FnOnce(&str, &SamplingParams) -> ApiResult<T> + Send + 'static,
+        read: impl FnOnce(&mut Fields, &SamplingParams) -> ApiResult<T> + Send + 'static,
     ) -> ApiResult<T> {
         let text = self.body(body).await?;
         let defaults = self.options.sampling.clone();
-        blocking(move || read(&text, &defaults)).await
+        let read = move || {
+            let mut fields = Fields::body(&text)?;
+            let request = read(&mut fields, &defaults)?;
+            fields.finish().map(|()| request)
+        };
+        blocking(read).await
     }
 
     /// Returns a model; `None` is the first one.

@@ -22,14 +22,13 @@ pub(super) struct CompletionRequest {
 }
 
 /// Reads the body of a chat.
-pub(super) fn read_chat(text: &str, defaults: &SamplingParams) -> ApiResult<CompletionRequest> {
-    let mut fields = Fields::body(text)?;
-    let mut chat = read_messages(&mut fields)?;
-    read_template_fields(&mut fields, &mut chat)?;
-    let mut request = read_shared(&mut fields, PromptInput::Chat(chat), defaults)?;
+pub(super) fn read_chat(fields: &mut Fields, defaults: &SamplingParams) -> ApiResult<CompletionRequest> {
+    let mut chat = read_messages(fields)?;
+    read_template_fields(fields, &mut chat)?;
+    let mut request = read_shared(fields, PromptInput::Chat(chat), defaults)?;
     let generation = &mut request.generation;
-    generation.tools = read_tools(&mut fields)?;
-    generation.reasoning = read_reasoning(&mut fields, &mut generation.warnings)?;
+    generation.tools = read_tools(fields)?;
+    generation.reasoning = read_reasoning(fields, &mut generation.warnings)?;
     let newer = fields.count("max_completion_tokens")?;
     generation.max_tokens = positive("max_tokens", newer.or(fields.count("max_tokens")?))?;
     generation.logprobs = fields.flag("logprobs")?.unwrap_or(false);
@@ -40,15 +39,13 @@ pub(super) fn read_chat(text: &str, defaults: &SamplingParams) -> ApiResult<Comp
     if fields.text("verbosity")?.is_some_and(|verbosity| verbosity != "medium") {
         generation.warnings.push("`verbosity` has no effect: write it in a message".to_owned());
     }
-    fields.finish()?;
     Ok(request)
 }
 
 /// Reads the body with a text to be continued.
-pub(super) fn read_text(text: &str, defaults: &SamplingParams) -> ApiResult<CompletionRequest> {
-    let mut fields = Fields::body(text)?;
-    let prompt = read_prompt(&mut fields)?;
-    let mut request = read_shared(&mut fields, PromptInput::Text(prompt), defaults)?;
+pub(super) fn read_text(fields: &mut Fields, defaults: &SamplingParams) -> ApiResult<CompletionRequest> {
+    let prompt = read_prompt(fields)?;
+    let mut request = read_shared(fields, PromptInput::Text(prompt), defaults)?;
     // The name in llama.cpp.
     let limit = fields.count("max_tokens")?.or(fields.count("n_predict")?);
     request.generation.max_tokens = Some(positive("max_tokens", limit)?.unwrap_or(DEFAULT_MAX_TOKENS));
@@ -61,7 +58,6 @@ pub(super) fn read_text(text: &str, defaults: &SamplingParams) -> ApiResult<Comp
         }
     };
     fields.refuse("suffix", &["\"\""], "this server continues texts only")?;
-    fields.finish()?;
     Ok(request)
 }
 

@@ -14,6 +14,7 @@ use super::answer::{
 use super::api_error::{ApiResult, json_response};
 use super::app::App;
 use super::completion_fields::{CompletionRequest, read_chat, read_text};
+use super::fields::Fields;
 use super::model::LoadedModel;
 use super::prepare::ReadyRequest;
 use super::reply::ReplyPiece;
@@ -39,7 +40,7 @@ pub(super) async fn completions(State(app): State<Arc<App>>, body: Body) -> ApiR
 
 async fn answer(app: Arc<App>, body: Body, protocol: Protocol) -> ApiResult<Response<Body>> {
     let deadline = app.deadline();
-    let (read, prefix): (fn(&str, &_) -> _, _) = match protocol {
+    let (read, prefix): (fn(&mut Fields, &_) -> _, _) = match protocol {
         Protocol::Chat => (read_chat, "chatcmpl"),
         Protocol::Text => (read_text, "cmpl"),
     };

@@ -119,9 +119,14 @@ impl<'a> Fields<'a> {
         (member.value.get() != "null").then_some(member.value)
     }
 
+    /// Returns the text of a member, which stays unread.
+    pub fn text_of(&self, name: &str) -> Option<&'a str> {
+        self.members.iter().find(|member| member.name == name).map(|member| member.value.get())
+    }
+
     /// Returns true if there is such a member, which stays unread.
     pub fn has(&self, name: &str) -> bool {
-        self.members.iter().any(|member| member.name == name && member.value.get() != "null")
+        self.text_of(name).is_some_and(|text| text != "null")
     }
 
     /// Returns a member of any type; `what` says which values it may have.
@@ -174,6 +179,14 @@ impl<'a> Fields<'a> {
     pub fn object(&mut self, name: &'static str) -> ApiResult<Option<Fields<'a>>> {
         let Some(value) = self.raw(name) else { return Ok(None) };
         Self::item(value, self.path_of(name)).map(Some)
+    }
+
+    /// Returns the object of a member that has all others, or these fields themselves without it.
+    pub fn inner(mut self, name: &'static str) -> ApiResult<Fields<'a>> {
+        match self.object(name)? {
+            Some(inner) => self.finish().map(|()| inner),
+            None => Ok(self),
+        }
     }
 
     /// Returns the items of a list, each with its path.

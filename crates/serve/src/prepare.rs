@@ -17,7 +17,7 @@ use super::request::{
 use super::tool_fields::custom_tags;
 use ffwd_runtime::constraint::substring::SubstringOptions;
 use ffwd_runtime::constraint::tools::{Calls, ToolChoice};
-use ffwd_runtime::constraint::{Constraint, Policy};
+use ffwd_runtime::constraint::{Constraint, ConstraintBuilder, Policy};
 use ffwd_runtime::decode::{Prompt, Request};
 use ffwd_runtime::extract::embedded;
 use ffwd_runtime::matcher::CompiledGrammar;
@@ -58,6 +58,15 @@ impl Compiled {
     }
 }
 
+/// A request on its way to the engine.
+struct Preparation<'a> {
+    model: &'a LoadedModel,
+    request: &'a GenerationRequest,
+    /// Largest number of tokens of thinking before the answer.
+    thinking: Option<usize>,
+    policy: Policy,
+}
+
 /// Makes a request ready.
 ///
 /// # Errors
@@ -72,18 +81,19 @@ pub(super) fn prepare(
     let thinking = thinking(model, &mut request, &mut warnings);
     let prompt = prompt(model, &request, &mut warnings)?;
     let start = Instant::now();
-    let compiled = constraint(model, &request, thinking, &mut warnings)?;
+    let preparation =
+        Preparation { model, request: &request, thinking, policy: policy(model, request.format.as_ref()) };
+    let compiled = preparation.constraint(&mut warnings)?;
     let compile_seconds = start.elapsed().as_secs_f64();
     let begun = prompt.to_text().trim_end().ends_with(THINK[0]);
-    let reply = reply_format(model, &request, begun, thinking);
+    let reply = preparation.reply_format(begun);
     let seed = if request.seeded || request.sampling.is_greedy() {
         request.sampling.seed
     } else {
         // Clients read numbers as floats, which hold this many bits.
         random_bits() >> 32
     };
-    let requests =
-        (0..request.choices as u64).map(|i| one(model, &request, &prompt, &compiled, thinking, seed + i));
+    let requests = (0..request.choices as u64).map(|i| preparation.one(&prompt, &compiled, seed + i));
     Ok(ReadyRequest {
         requests: requests.map(|one| one.events(events)).collect(),
         grammar: compiled.grammar(),
@@ -198,38 +208,182 @@ fn policy(model: &LoadedModel, format: Option<&FormatRequest>) -> Policy {
     Policy { whitespace, closed_objects, ..Policy::default() }
 }
 
-/// Compiles the constraint.
-fn constraint(
-    model: &LoadedModel,
-    request: &GenerationRequest,
-    thinking: Option<usize>,
-    warnings: &mut Vec<String>,
-) -> ApiResult<Compiled> {
-    let policy = policy(model, request.format.as_ref());
-    let key = cache_key(request, &policy).filter(|_| thinking.is_none());
-    let param = match (&request.format, &request.tools) {
-        (Some(format), _) => format.param.as_str(),
-        _ => "tools",
-    };
-    let say = |warning: &ffwd_runtime::Warning| format!("`{param}`: {warning}");
-    if let Some(grammar) = key.as_ref().and_then(|key| model.grammars.get(key)) {
+impl Preparation<'_> {
+    /// Compiles the constraint.
+    fn constraint(&self, warnings: &mut Vec<String>) -> ApiResult<Compiled> {
+        let Preparation { model, request, .. } = *self;
+        let key = cache_key(request, &self.policy).filter(|_| self.thinking.is_none());
+        let param = match (&request.format, &request.tools) {
+            (Some(format), _) => format.param.as_str(),
+            _ => "tools",
+        };
+        let say = |warning: &ffwd_runtime::Warning| format!("`{param}`: {warning}");
+        if let Some(grammar) = key.as_ref().and_then(|key| model.grammars.get(key)) {
+            warnings.extend(grammar.warnings().iter().map(say));
+            return Ok(Compiled::Grammar(grammar));
+        }
+        let Some(constraint) = self.parse()? else { return Ok(Compiled::Absent) };
+        let refused = |error: ffwd_runtime::Error| ApiError::of(&error, param);
+        if self.thinking.is_some() {
+            let gated =
+                constraint.behind_marker(THINK[1]).and_then(|gated| model.engine.compiler().compile(&gated));
+            warnings.extend(gated.map_err(refused)?.warnings().iter().map(say));
+            return Ok(Compiled::Answer(Box::new(constraint)));
+        }
+        let grammar = model.engine.compiler().compile(&constraint).map_err(refused)?;
         warnings.extend(grammar.warnings().iter().map(say));
-        return Ok(Compiled::Grammar(grammar));
+        if let Some(key) = key {
+            model.grammars.put(key, grammar.clone());
+        }
+        Ok(Compiled::Grammar(grammar))
     }
-    let Some(constraint) = parse(model, request, &policy, thinking)? else { return Ok(Compiled::Absent) };
-    let refused = |error: ffwd_runtime::Error| ApiError::of(&error, param);
-    if thinking.is_some() {
-        let gated =
-            constraint.behind_marker(THINK[1]).and_then(|gated| model.engine.compiler().compile(&gated));
-        warnings.extend(gated.map_err(refused)?.warnings().iter().map(say));
-        return Ok(Compiled::Answer(Box::new(constraint)));
+
+    fn parse(&self) -> ApiResult<Option<Constraint>> {
+        let format = self.request.format.as_ref().map(|format| self.parse_format(format)).transpose()?;
+        let tools = self.request.tools.as_ref();
+        let calls = match tools {
+            Some(tools) => self.parse_tools(tools, format.is_some())?,
+            None => None,
+        };
+        Ok(match (format, calls) {
+            (Some(format), Some(calls)) if tools.is_some_and(|tools| tools.calls == Some(Calls::Auto)) => {
+                Some(calls.or(&format).map_err(|error| ApiError::of(&error, "tools"))?)
+            }
+            (_, Some(calls)) => Some(calls),
+            (Some(format), None) => Some(format),
+            // Only under a constraint does the thinking have a limit.
+            (None, None) if self.thinking.is_some() => {
+                Some(Constraint::regex("(?s:.*)").map_err(|error| ApiError::general(&error))?)
+            }
+            (None, None) => None,
+        })
     }
-    let grammar = model.engine.compiler().compile(&constraint).map_err(refused)?;
-    warnings.extend(grammar.warnings().iter().map(say));
-    if let Some(key) = key {
-        model.grammars.put(key, grammar.clone());
+
+    fn builder(&self) -> ConstraintBuilder<'static> {
+        Constraint::builder().policy(self.policy.clone())
     }
-    Ok(Compiled::Grammar(grammar))
+
+    fn parse_format(&self, format: &FormatRequest) -> ApiResult<Constraint> {
+        let builder = || self.builder();
+        let made = match &format.kind {
+            FormatKind::JsonObject => builder().json_object(),
+            FormatKind::JsonSchema(text) if text.contains("x-verbatim") => {
+                builder().source(source(self.request), &SubstringOptions::default()).json_schema(text)
+            }
+            FormatKind::JsonSchema(text) => builder().json_schema(text),
+            FormatKind::Regex(text) => builder().regex(text),
+            FormatKind::Choice(list) => builder().choice(list),
+            FormatKind::Grammar(text) => builder().ebnf(text),
+            FormatKind::StructuralTag(text) => builder().structural_tag(text),
+            FormatKind::Pattern(text) => builder().pattern(text),
+        };
+        made.map_err(|error| ApiError::of(&error, format.param.clone()))
+    }
+
+    /// Returns the constraint of a reply with tools. With a format, it is that of calls alone.
+    fn parse_tools(&self, tools: &ToolRequest, formatted: bool) -> ApiResult<Option<Constraint>> {
+        let refused = |error: ffwd_runtime::Error| ApiError::of(&error, "tools");
+        let excludes = [trigger(self.model.style), "<custom_tool_call"];
+        let free = || {
+            let tag = serde_json::json!({"type": "structural_tag",
+            "format": {"type": "any_text", "excludes": excludes}});
+            self.builder().structural_tag(tag.to_string()).map_err(refused)
+        };
+        let Some(calls) = &tools.calls else {
+            // Without a call, whatever the model thinks of it.
+            return if formatted { Ok(None) } else { free().map(Some) };
+        };
+        let alone = *calls != Calls::Auto || formatted || !tools.custom.is_empty();
+        let mut parts = Vec::new();
+        let named = |name: &str| !matches!(calls, Calls::Function(other) if other != name);
+        if let Some(functions) = tools.functions.as_ref().filter(|list| list.names().any(named)) {
+            let calls = if alone && *calls == Calls::Auto { Calls::Required } else { calls.clone() };
+            let choice = ToolChoice { calls, single: tools.single };
+            parts
+                .push(functions.constraint(self.model.style, &choice, self.policy.clone()).map_err(refused)?);
+        }
+        for tool in tools.custom.iter().filter(|tool| named(&tool.name)) {
+            let [open, close] = custom_tags(&tool.name);
+            let error = |error: ffwd_runtime::Error| ApiError::of(&error, tool.param.clone());
+            parts.push(self.custom_call(&tool.input, open, close).map_err(error)?);
+        }
+        if *calls == Calls::Auto && !tools.custom.is_empty() && !formatted {
+            parts.push(free()?);
+        }
+        let mut parts = parts.into_iter();
+        let Some(first) = parts.next() else { return Ok(None) };
+        parts.try_fold(first, |all, part| all.or(&part)).map(Some).map_err(refused)
+    }
+
+    fn custom_call(
+        &self,
+        input: &CustomInput,
+        open: String,
+        close: String,
+    ) -> ffwd_runtime::Result<Constraint> {
+        let builder = || self.builder();
+        let input = match input {
+            CustomInput::Text => {
+                let tag = serde_json::json!({"type": "structural_tag", "format": {"type": "tag",
+                "begin": open, "content": {"type": "any_text"}, "end": close}});
+                return builder().structural_tag(tag.to_string());
+            }
+            CustomInput::Lark(text) => builder().lark(text)?,
+            CustomInput::Regex(text) => builder().regex(text)?,
+        };
+        let text = |text: String| builder().choice([text]);
+        text(open)?.then(&input)?.then(&text(close)?)
+    }
+
+    fn reply_format(&self, begun: bool) -> ReplyFormat {
+        let request = self.request;
+        let is_chat = matches!(request.prompt, PromptInput::Chat(_));
+        let tools = request.tools.as_ref().filter(|tools| tools.calls.is_some());
+        ReplyFormat {
+            thinking: match is_chat {
+                true if begun || self.thinking.is_some() => ThinkingFormat::Certain,
+                true if request.format.is_none() => ThinkingFormat::Optional,
+                _ => ThinkingFormat::Absent,
+            },
+            style: self.model.style,
+            functions: tools.and_then(|tools| tools.functions.clone()),
+            custom: tools.is_some_and(|tools| !tools.custom.is_empty()),
+        }
+    }
+
+    /// Returns one request of the engine.
+    fn one(&self, prompt: &Prompt, compiled: &Compiled, seed: u64) -> Request {
+        let Preparation { model, request, thinking, .. } = *self;
+        let decoding = &request.decoding;
+        // What extraction does with the embedded model.
+        let trained = trained_schema(model, request).is_some();
+        let max_tokens = request.max_tokens.unwrap_or(DEFAULT_MAX_TOKENS + thinking.unwrap_or(0));
+        let mut one = Request::new(prompt.clone())
+            .sampling(request.sampling.clone())
+            .seed(seed)
+            .mode(decoding.mode)
+            .max_tokens(max_tokens)
+            .logprobs(request.logprobs)
+            .source(source(request))
+            .forced_runs(decoding.forced_runs)
+            .lookup(decoding.lookup)
+            .draft_model(decoding.draft_model)
+            .close_before_limit(decoding.close_before_limit)
+            .guard(decoding.guard.unwrap_or(trained))
+            .end_at_words(decoding.end_at_words.unwrap_or(trained));
+        if let Some(most) = decoding.max_draft {
+            one = one.max_draft(most);
+        }
+        one = request.stop.iter().fold(one, |one, text| one.stop(text.as_str()));
+        one = request.stop_tokens.iter().fold(one, |one, &token| one.stop_token(token));
+        match compiled {
+            Compiled::Absent => one,
+            Compiled::Grammar(grammar) => one.grammar(grammar.clone()),
+            Compiled::Answer(answer) => one
+                .constraint(Constraint::clone(answer))
+                .think_until(THINK[1], thinking.unwrap_or(DEFAULT_MAX_TOKENS)),
+        }
+    }
 }
 
 /// Returns the text that determines the constraint; `None` if it depends on the prompt.
@@ -247,135 +401,6 @@ fn cache_key(request: &GenerationRequest, policy: &Policy) -> Option<String> {
     (request.format.is_some() || request.tools.is_some()).then_some(key)
 }
 
-fn parse(
-    model: &LoadedModel,
-    request: &GenerationRequest,
-    policy: &Policy,
-    thinking: Option<usize>,
-) -> ApiResult<Option<Constraint>> {
-    let format = request.format.as_ref().map(|format| parse_format(format, request, policy)).transpose()?;
-    let calls = match &request.tools {
-        Some(tools) => parse_tools(model, tools, policy, format.is_some())?,
-        None => None,
-    };
-    Ok(match (format, calls) {
-        (Some(format), Some(calls)) if matches!(tool_calls(request), Some(Calls::Auto)) => {
-            Some(calls.or(&format).map_err(|error| ApiError::of(&error, "tools"))?)
-        }
-        (_, Some(calls)) => Some(calls),
-        (Some(format), None) => Some(format),
-        // Only under a constraint does the thinking have a limit.
-        (None, None) if thinking.is_some() => {
-            Some(Constraint::regex("(?s:.*)").map_err(|error| ApiError::general(&error))?)
-        }
-        (None, None) => None,
-    })
-}
-
-fn tool_calls(request: &GenerationRequest) -> Option<&Calls> {
-    request.tools.as_ref()?.calls.as_ref()
-}
-
-fn parse_format(
-    format: &FormatRequest,
-    request: &GenerationRequest,
-    policy: &Policy,
-) -> ApiResult<Constraint> {
-    let builder = || Constraint::builder().policy(policy.clone());
-    let made = match &format.kind {
-        FormatKind::JsonObject => builder().json_object(),
-        FormatKind::JsonSchema(text) if text.contains("x-verbatim") => {
-            builder().source(source(request), &SubstringOptions::default()).json_schema(text)
-        }
-        FormatKind::JsonSchema(text) => builder().json_schema(text),
-        FormatKind::Regex(text) => builder().regex(text),
-        FormatKind::Choice(list) => builder().choice(list),
-        FormatKind::Grammar(text) => builder().ebnf(text),
-        FormatKind::StructuralTag(text) => builder().structural_tag(text),
-        FormatKind::Pattern(text) => builder().pattern(text),
-    };
-    made.map_err(|error| ApiError::of(&error, format.param.clone()))
-}
-
-/// Returns the constraint of a reply with tools. With a format, it is that of calls alone.
-fn parse_tools(
-    model: &LoadedModel,
-    tools: &ToolRequest,
-    policy: &Policy,
-    formatted: bool,
-) -> ApiResult<Option<Constraint>> {
-    let refused = |error: ffwd_runtime::Error| ApiError::of(&error, "tools");
-    let excludes = [trigger(model.style), "<custom_tool_call"];
-    let free = || {
-        let tag = serde_json::json!({"type": "structural_tag",
-            "format": {"type": "any_text", "excludes": excludes}});
-        Constraint::builder().policy(policy.clone()).structural_tag(tag.to_string()).map_err(refused)
-    };
-    let Some(calls) = &tools.calls else {
-        // Without a call, whatever the model thinks of it.
-        return if formatted { Ok(None) } else { free().map(Some) };
-    };
-    let alone = *calls != Calls::Auto || formatted || !tools.custom.is_empty();
-    let mut parts = Vec::new();
-    let named = |name: &str| !matches!(calls, Calls::Function(other) if other != name);
-    if let Some(functions) = tools.functions.as_ref().filter(|list| list.names().any(named)) {
-        let calls = if alone && *calls == Calls::Auto { Calls::Required } else { calls.clone() };
-        let choice = ToolChoice { calls, single: tools.single };
-        parts.push(functions.constraint(model.style, &choice, policy.clone()).map_err(refused)?);
-    }
-    for tool in tools.custom.iter().filter(|tool| named(&tool.name)) {
-        let [open, close] = custom_tags(&tool.name);
-        let error = |error: ffwd_runtime::Error| ApiError::of(&error, tool.param.clone());
-        parts.push(custom_call(&tool.input, open, close, policy).map_err(error)?);
-    }
-    if *calls == Calls::Auto && !tools.custom.is_empty() && !formatted {
-        parts.push(free()?);
-    }
-    let mut parts = parts.into_iter();
-    let Some(first) = parts.next() else { return Ok(None) };
-    parts.try_fold(first, |all, part| all.or(&part)).map(Some).map_err(refused)
-}
-
-fn custom_call(
-    input: &CustomInput,
-    open: String,
-    close: String,
-    policy: &Policy,
-) -> ffwd_runtime::Result<Constraint> {
-    let builder = || Constraint::builder().policy(policy.clone());
-    let input = match input {
-        CustomInput::Text => {
-            let tag = serde_json::json!({"type": "structural_tag", "format": {"type": "tag",
-                "begin": open, "content": {"type": "any_text"}, "end": close}});
-            return builder().structural_tag(tag.to_string());
-        }
-        CustomInput::Lark(text) => builder().lark(text)?,
-        CustomInput::Regex(text) => builder().regex(text)?,
-    };
-    let text = |text: String| builder().choice([text]);
-    text(open)?.then(&input)?.then(&text(close)?)
-}
-
-fn reply_format(
-    model: &LoadedModel,
-    request: &GenerationRequest,
-    begun: bool,
-    thinking: Option<usize>,
-) -> ReplyFormat {
-    let is_chat = matches!(request.prompt, PromptInput::Chat(_));
-    let tools = request.tools.as_ref().filter(|tools| tools.calls.is_some());
-    ReplyFormat {
-        thinking: match is_chat {
-            true if begun || thinking.is_some() => ThinkingFormat::Certain,
-            true if request.format.is_none() => ThinkingFormat::Optional,
-            _ => ThinkingFormat::Absent,
-        },
-        style: model.style,
-        functions: tools.and_then(|tools| tools.functions.clone()),
-        custom: tools.is_some_and(|tools| !tools.custom.is_empty()),
-    }
-}
-
 /// Returns the text that an answer may copy from.
 fn source(request: &GenerationRequest) -> String {
     let mut text = match (&request.decoding.source, &request.prompt) {
@@ -388,44 +413,4 @@ fn source(request: &GenerationRequest) -> String {
         text.push_str(prediction);
     }
     text
-}
-
-/// Returns one request of the engine.
-fn one(
-    model: &LoadedModel,
-    request: &GenerationRequest,
-    prompt: &Prompt,
-    compiled: &Compiled,
-    thinking: Option<usize>,
-    seed: u64,
-) -> Request {
-    let decoding = &request.decoding;
-    // What extraction does with the embedded model.
-    let trained = trained_schema(model, request).is_some();
-    let max_tokens = request.max_tokens.unwrap_or(DEFAULT_MAX_TOKENS + thinking.unwrap_or(0));
-    let mut one = Request::new(prompt.clone())
-        .sampling(request.sampling.clone())
-        .seed(seed)
-        .mode(decoding.mode)
-        .max_tokens(max_tokens)
-        .logprobs(request.logprobs)
-        .source(source(request))
-        .forced_runs(decoding.forced_runs)
-        .lookup(decoding.lookup)
-        .draft_model(decoding.draft_model)
-        .close_before_limit(decoding.close_before_limit)
-        .guard(decoding.guard.unwrap_or(trained))
-        .end_at_words(decoding.end_at_words.unwrap_or(trained));
-    if let Some(most) = decoding.max_draft {
-        one = one.max_draft(most);
-    }
-    one = request.stop.iter().fold(one, |one, text| one.stop(text.as_str()));
-    one = request.stop_tokens.iter().fold(one, |one, &token| one.stop_token(token));
-    match compiled {
-        Compiled::Absent => one,
-        Compiled::Grammar(grammar) => one.grammar(grammar.clone()),
-        Compiled::Answer(answer) => one
-            .constraint(Constraint::clone(answer))
-            .think_until(THINK[1], thinking.unwrap_or(DEFAULT_MAX_TOKENS)),
-    }
 }

@@ -6,7 +6,7 @@
 //! # Cost
 //! Linear in the reply; what may be the beginning of a marker is held back.
 
-use ffwd_runtime::constraint::tools::{ToolStyle, Tools};
+use ffwd_runtime::constraint::tools::{ToolCall, ToolStyle, Tools};
 
 /// The markers around thinking.
 pub(super) const THINK: [&str; 2] = ["<think>", "</think>"];
@@ -330,11 +330,15 @@ impl ReplyReader {
         let Some(reply) = read.filter(|reply| !reply.calls.is_empty()) else { return false };
         self.pending.clear();
         self.emit(reply.text.trim().to_owned(), ReplyPiece::Content);
-        for call in reply.calls {
-            self.pieces.push(ReplyPiece::Call { name: call.name, custom: false, checked: false });
-            self.pieces.push(ReplyPiece::Arguments(call.arguments));
-        }
+        self.calls(reply.calls, false);
         true
+    }
+
+    fn calls(&mut self, calls: Vec<ToolCall>, checked: bool) {
+        for ToolCall { name, arguments } in calls {
+            self.pieces.push(ReplyPiece::Call { name, custom: false, checked });
+            self.pieces.push(ReplyPiece::Arguments(arguments));
+        }
     }
 
     /// Reads calls that were kept to the end.
@@ -344,10 +348,7 @@ impl ReplyReader {
             Some(Ok(reply)) => {
                 self.emit(reply.thoughts, ReplyPiece::Reasoning);
                 self.emit(reply.text, ReplyPiece::Content);
-                for call in reply.calls {
-                    self.pieces.push(ReplyPiece::Call { name: call.name, custom: false, checked: true });
-                    self.pieces.push(ReplyPiece::Arguments(call.arguments));
-                }
+                self.calls(reply.calls, true);
             }
             // A call that was cut cannot be read.
             _ => self.emit(text, ReplyPiece::Content),

@@ -65,13 +65,12 @@ pub(super) async fn responses(State(app): State<Arc<App>>, body: Body) -> ApiRes
 }
 
 /// Reads the body.
-fn read(text: &str, defaults: &SamplingParams) -> ApiResult<ResponsesRequest> {
-    let mut fields = Fields::body(text)?;
-    let repeated = repeated(text);
+fn read(fields: &mut Fields, defaults: &SamplingParams) -> ApiResult<ResponsesRequest> {
+    let repeated = repeated(fields);
     let mut warnings = Vec::new();
-    let chat = read_input(&mut fields, &mut warnings)?;
+    let chat = read_input(fields, &mut warnings)?;
     fields.refuse("n", &["1"], "an answer of this endpoint is one")?;
-    let mut request = read_options(&mut fields, PromptInput::Chat(chat), defaults)?;
+    let mut request = read_options(fields, PromptInput::Chat(chat), defaults)?;
     let mut first = None;
     if let Some(mut text) = fields.object("text")? {
         let format = text.object("format")?;
@@ -81,8 +80,8 @@ fn read(text: &str, defaults: &SamplingParams) -> ApiResult<ResponsesRequest> {
         }
         text.finish()?;
     }
-    request.format = read_format(&mut fields, first)?;
-    request.tools = read_tools(&mut fields)?;
+    request.format = read_format(fields, first)?;
+    request.tools = read_tools(fields)?;
     if let Some(mut reasoning) = fields.object("reasoning")? {
         let param = reasoning.path_of("effort");
         let effort = reasoning.text("effort")?;
@@ -97,9 +96,8 @@ fn read(text: &str, defaults: &SamplingParams) -> ApiResult<ResponsesRequest> {
     }
     request.max_tokens = positive("max_output_tokens", fields.count("max_output_tokens")?)?;
     let stream = fields.flag("stream")?.unwrap_or(false);
-    read_stream_options(&mut fields, &mut warnings)?;
-    read_state(&mut fields)?;
-    fields.finish()?;
+    read_stream_options(fields, &mut warnings)?;
+    read_state(fields)?;
     request.warnings.extend(warnings);
     Ok(ResponsesRequest { generation: request, stream, repeated })
 }
@@ -118,9 +116,9 @@ fn read_state(fields: &mut Fields) -> ApiResult<()> {
 }
 
 /// Returns the members that the answer repeats.
-fn repeated(text: &str) -> Value {
-    let body: Value = serde_json::from_str(text).unwrap_or_default();
-    let of = |name: &&str| Some(((*name).to_owned(), body.get(*name)?.clone()));
+fn repeated(fields: &Fields) -> Value {
+    let value = |name: &str| serde_json::from_str::<Value>(fields.text_of(name)?).ok();
+    let of = |name: &&str| Some(((*name).to_owned(), value(name)?));
     Value::Object(REPEATED.iter().filter_map(of).collect())
 }
 

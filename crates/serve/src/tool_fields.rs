@@ -119,13 +119,7 @@ fn custom_tool(tool: &RawValue, path: &str) -> ApiResult<Option<(CustomTool, Val
         return Ok(None);
     }
     // Chat completions have an object, the Responses API has the members in the tool itself.
-    let mut own = match fields.object("custom")? {
-        Some(own) => {
-            fields.finish()?;
-            own
-        }
-        None => fields,
-    };
+    let mut own = fields.inner("custom")?;
     let name_path = own.path_of("name");
     let name = own.needed_text("name")?;
     if name.is_empty() || !name.chars().all(|c| c.is_ascii_alphanumeric() || "_-.".contains(c)) {
@@ -156,13 +150,7 @@ fn custom_input(mut format: Fields) -> ApiResult<CustomInput> {
         "grammar" => {}
         other => return Err(ApiError::unknown(&kind_path, other, "text and grammar")),
     }
-    let mut grammar = match format.object("grammar")? {
-        Some(grammar) => {
-            format.finish()?;
-            grammar
-        }
-        None => format,
-    };
+    let mut grammar = format.inner("grammar")?;
     let syntax_path = grammar.path_of("syntax");
     let syntax = grammar.needed_text("syntax")?;
     let definition = grammar.needed_text("definition")?;
@@ -188,49 +176,34 @@ fn read_choice(choice: &RawValue, path: &str, tools: &mut ToolRequest) -> ApiRes
     let mut fields = Fields::item(choice, path.to_owned())?;
     let kind_path = fields.path_of("type");
     let kind = fields.needed_text("type")?;
-    let allowed = match kind.as_str() {
+    match kind.as_str() {
         "function" | "custom" => {
-            let name = named(&mut fields, if kind == "function" { "function" } else { "custom" })?;
-            tools.calls = Some(Calls::Function(name));
-            None
+            tools.calls = Some(Calls::Function(named(fields, &kind)?));
+            Ok(None)
         }
         "allowed_tools" => {
-            let mut inner = fields.object("allowed_tools")?;
-            let own = inner.as_mut().unwrap_or(&mut fields);
+            let mut own = fields.inner("allowed_tools")?;
             let mode_path = own.path_of("mode");
             tools.calls = mode(&own.text("mode")?.unwrap_or_else(|| "auto".to_owned()), &mode_path)?;
             let list_path = own.path_of("tools");
-            let mut names = Vec::new();
-            for (tool, path) in own.list("tools")?.ok_or_else(|| ApiError::missing(&list_path))? {
+            let list = own.list("tools")?.ok_or_else(|| ApiError::missing(&list_path))?;
+            own.finish()?;
+            let name = |(tool, path)| {
                 let mut tool = Fields::item(tool, path)?;
-                let kind = tool.text("type")?;
-                let member = if kind.as_deref() == Some("custom") { "custom" } else { "function" };
-                names.push(named(&mut tool, member)?);
-                tool.finish()?;
-            }
-            if let Some(inner) = inner {
-                inner.finish()?;
-            }
-            Some(names)
+                let kind = tool.text("type")?.unwrap_or_default();
+                named(tool, &kind)
+            };
+            list.into_iter().map(name).collect::<ApiResult<Vec<String>>>().map(Some)
         }
-        _ => return Err(ApiError::unknown(&kind_path, &kind, "function, custom and allowed_tools")),
-    };
-    fields.finish()?;
-    Ok(allowed)
+        _ => Err(ApiError::unknown(&kind_path, &kind, "function, custom and allowed_tools")),
+    }
 }
 
-/// Returns the name of a tool, from the object of that member or from the object itself.
-fn named(fields: &mut Fields, member: &'static str) -> ApiResult<String> {
-    let path = fields.path_of("name");
-    let found = match fields.object(member)? {
-        Some(mut inner) => {
-            let name = inner.text("name")?;
-            inner.finish()?;
-            name
-        }
-        None => fields.text("name")?,
-    };
-    found.ok_or_else(|| ApiError::missing(&path))
+/// Returns the name of a tool of this kind.
+fn named(fields: Fields, kind: &str) -> ApiResult<String> {
+    let mut own = fields.inner(if kind == "custom" { "custom" } else { "function" })?;
+    let name = own.needed_text("name")?;
+    own.finish().map(|()| name)
 }
 
 fn mode(word: &str, path: &str) -> ApiResult<Option<Calls>> {

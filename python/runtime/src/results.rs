@@ -1,7 +1,7 @@
 //! Outputs as JSON, from which `ffwd.results` makes its classes.
 
 use ffwd_runtime::decode::{AlternativeOptions, Finish, TokenLogprob, ValueAlternatives, ValueConfidence};
-use ffwd_runtime::extract::{Extraction, TextSpan, ValueSpans, finished, spans_of};
+use ffwd_runtime::extract::{Extraction, ValueSpans, finished, spans_of};
 use ffwd_runtime::{Engine, Output, Request, Stats, TokenId};
 use pyo3::prelude::*;
 use serde::Serialize;
@@ -19,7 +19,7 @@ struct OutputJson<'a> {
     finish: &'a Finish,
     stats: &'a Stats,
     confidence: Vec<ConfidenceJson<'a>>,
-    logprobs: Vec<Option<LogprobJson>>,
+    logprobs: &'a [Option<TokenLogprob>],
 }
 
 /// A record and all about it.
@@ -30,7 +30,7 @@ struct DetailsJson<'a> {
     stats: &'a Stats,
     confidence: Vec<ConfidenceJson<'a>>,
     alternatives: Vec<ValueAlternatives>,
-    spans: Vec<SpansJson<'a>>,
+    spans: Vec<ValueSpans>,
 }
 
 #[derive(Serialize)]
@@ -40,27 +40,8 @@ struct ConfidenceJson<'a> {
     value: &'a ValueConfidence,
 }
 
-#[derive(Serialize)]
-struct SpansJson<'a> {
-    pointer: &'a str,
-    verbatim: bool,
-    occurrences: &'a [TextSpan],
-}
-
-#[derive(Serialize)]
-struct LogprobJson {
-    raw: f32,
-    masked: f32,
-    margin: f32,
-    legal_mass: f32,
-}
-
 fn confidence(values: &[ValueConfidence]) -> Vec<ConfidenceJson<'_>> {
     values.iter().map(|value| ConfidenceJson { pointer: &value.pointer, value }).collect()
-}
-
-fn logprob(known: &TokenLogprob) -> LogprobJson {
-    LogprobJson { raw: known.raw, masked: known.masked, margin: known.margin, legal_mass: known.legal_mass }
 }
 
 /// Returns an output as JSON.
@@ -73,7 +54,7 @@ pub fn output_json(output: &Output) -> String {
         finish: &output.finish,
         stats: &output.stats,
         confidence: confidence(&output.confidence),
-        logprobs: output.logprobs.iter().map(|known| known.as_ref().map(logprob)).collect(),
+        logprobs: &output.logprobs,
     })
 }
 
@@ -126,14 +107,13 @@ pub fn resumed(line: &str, text: &str, wanted: Wanted) -> Record {
             value.insert("pointer".into(), pointer.as_str().into());
             Some(Value::Object(value))
         });
-        let spans = spans_of(record, &[], text);
         json(&serde_json::json!({
             "text": record,
             "finish": {"reason": line.as_ref().map(|line| &line.finish)},
             "stats": Stats::default(),
             "confidence": confidence.collect::<Vec<_>>(),
             "alternatives": [],
-            "spans": spans.iter().map(spans_json).collect::<Vec<_>>(),
+            "spans": spans_of(record, &[], text),
         }))
     });
     (record.to_owned(), details)
@@ -147,20 +127,14 @@ pub fn record(output: Output) -> Result<Extraction, Failure> {
 
 /// Returns all about a record as JSON.
 fn details_json(extraction: &Extraction, alternatives: Vec<ValueAlternatives>, text: &str) -> String {
-    let spans = extraction.spans(text);
-    let spans = spans.iter().map(spans_json);
     json(&DetailsJson {
         text: &extraction.text,
         finish: &extraction.finish,
         stats: &extraction.stats,
         confidence: confidence(&extraction.confidence),
         alternatives,
-        spans: spans.collect(),
+        spans: extraction.spans(text),
     })
-}
-
-fn spans_json(spans: &ValueSpans) -> SpansJson<'_> {
-    SpansJson { pointer: &spans.pointer, verbatim: spans.verbatim, occurrences: &spans.occurrences }
 }
 
 /// Returns a value of this file, or one of statistics, as JSON.

@@ -83,6 +83,9 @@ def test_a_misspelt_option_is_named_with_the_right_one(engine):
             engine.generate("a", **options)
     with pytest.raises(TypeError, match='did you mean "key_order"'):
         engine.extractor("{}", keyorder="any")
+    for options, right in [({"instruction": "a"}, "instructions"), ({"tempereture": 1.0}, "temperature")]:
+        with pytest.raises(TypeError, match=f'did you mean "{right}"'):
+            engine.extract("a", {}, **options)
 
 
 @pytest.mark.parametrize(

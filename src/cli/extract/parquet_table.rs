@@ -22,7 +22,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use parquet::basic::{Compression, ConvertedType, LogicalType, Repetition, Type as Physical};
-use parquet::data_type::{BoolType, ByteArray, ByteArrayType, DoubleType, Int64Type};
+use parquet::data_type::{BoolType, ByteArrayType, DataType, DoubleType, Int64Type};
 use parquet::errors::ParquetError;
 use parquet::file::properties::WriterProperties;
 use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
@@ -209,14 +209,8 @@ struct ColumnCells {
     kind: ColumnType,
     defined: Vec<i16>,
     repeated: Vec<i16>,
-    values: ColumnValues,
-}
-
-enum ColumnValues {
-    Booleans(Vec<bool>),
-    Integers(Vec<i64>),
-    Reals(Vec<f64>),
-    Texts(Vec<ByteArray>),
+    /// The values as JSON.
+    values: Vec<String>,
 }
 
 /// Rows in memory.
@@ -258,14 +252,7 @@ impl RowGroup {
 
 impl ColumnCells {
     fn new(kind: ColumnType) -> ColumnCells {
-        let (ColumnType::Scalar(scalar) | ColumnType::List(scalar)) = kind;
-        let values = match scalar {
-            ScalarType::Boolean => ColumnValues::Booleans(Vec::new()),
-            ScalarType::Integer => ColumnValues::Integers(Vec::new()),
-            ScalarType::Real => ColumnValues::Reals(Vec::new()),
-            ScalarType::Text => ColumnValues::Texts(Vec::new()),
-        };
-        ColumnCells { kind, defined: Vec::new(), repeated: Vec::new(), values }
+        ColumnCells { kind, defined: Vec::new(), repeated: Vec::new(), values: Vec::new() }
     }
 
     fn add(&mut self, cell: Option<&str>) {
@@ -273,7 +260,7 @@ impl ColumnCells {
             (_, None) => self.defined.push(0),
             (ColumnType::Scalar(_), Some(cell)) => {
                 self.defined.push(1);
-                self.values.push(cell);
+                self.values.push(cell.to_owned());
             }
             (ColumnType::List(_), Some(list)) => return self.add_list(&items(list)),
         }
@@ -291,33 +278,30 @@ impl ColumnCells {
                 self.defined.push(2);
             } else {
                 self.defined.push(3);
-                self.values.push(item.get());
+                self.values.push(item.get().to_owned());
             }
         }
     }
 
+    /// Writes the values, of which the type was found by [`Cells`].
     fn write(&self, to: &mut SerializedColumnWriter) -> Result<(), ParquetError> {
-        let defined = Some(&self.defined[..]);
-        let repeated = matches!(self.kind, ColumnType::List(_)).then_some(&self.repeated[..]);
-        match &self.values {
-            ColumnValues::Booleans(values) => to.typed::<BoolType>().write_batch(values, defined, repeated),
-            ColumnValues::Integers(values) => to.typed::<Int64Type>().write_batch(values, defined, repeated),
-            ColumnValues::Reals(values) => to.typed::<DoubleType>().write_batch(values, defined, repeated),
-            ColumnValues::Texts(values) => to.typed::<ByteArrayType>().write_batch(values, defined, repeated),
+        let (ColumnType::Scalar(kind) | ColumnType::List(kind)) = self.kind;
+        match kind {
+            ScalarType::Boolean => self.write_as::<BoolType>(to, |json| json == "true"),
+            ScalarType::Integer => self.write_as::<Int64Type>(to, |json| json.parse().unwrap_or_default()),
+            ScalarType::Real => self.write_as::<DoubleType>(to, |json| json.parse().unwrap_or_default()),
+            ScalarType::Text => self.write_as::<ByteArrayType>(to, |json| text_of(json).into_bytes().into()),
         }
-        .map(drop)
     }
-}
 
-impl ColumnValues {
-    /// Adds a value, of which the type was found by [`Cells`].
-    fn push(&mut self, json: &str) {
-        match self {
-            ColumnValues::Booleans(values) => values.push(json == "true"),
-            ColumnValues::Integers(values) => values.push(json.parse().unwrap_or_default()),
-            ColumnValues::Reals(values) => values.push(json.parse().unwrap_or_default()),
-            ColumnValues::Texts(values) => values.push(ByteArray::from(text_of(json).into_bytes())),
-        }
+    fn write_as<T: DataType>(
+        &self,
+        to: &mut SerializedColumnWriter,
+        value: fn(&str) -> T::T,
+    ) -> Result<(), ParquetError> {
+        let values: Vec<T::T> = self.values.iter().map(|json| value(json)).collect();
+        let repeated = matches!(self.kind, ColumnType::List(_)).then_some(&self.repeated[..]);
+        to.typed::<T>().write_batch(&values, Some(&self.defined), repeated).map(drop)
     }
 }
 

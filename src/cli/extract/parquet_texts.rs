@@ -185,41 +185,35 @@ fn text_of(value: Option<ByteArray>) -> Result<String> {
 
 /// Returns the next identifiers: numbers and strings of JSON, and dates, times and the like in words.
 fn ids(from: &mut ColumnReader, column: &ColumnDescPtr) -> Result<Vec<Value>, ParquetError> {
+    use ColumnReader as Reader;
     let most = column.max_def_level();
-    Ok(match from {
-        ColumnReader::BoolColumnReader(from) => json(values(from, most)?, Value::Bool),
-        ColumnReader::Int32ColumnReader(from) => {
-            json(values(from, most)?, |n| id_json(Field::convert_int32(column, n)))
+    match from {
+        Reader::BoolColumnReader(from) => json(from, most, Value::Bool),
+        Reader::Int32ColumnReader(from) => json(from, most, |n| id_json(Field::convert_int32(column, n))),
+        Reader::Int64ColumnReader(from) => json(from, most, |n| match column.logical_type_ref() {
+            // The nanoseconds of pandas.
+            Some(LogicalType::Timestamp(time)) if time.unit == TimeUnit::NANOS && n % 1000 == 0 => {
+                Field::TimestampMicros(n / 1000).to_string().into()
+            }
+            _ => id_json(Field::convert_int64(column, n)),
+        }),
+        Reader::Int96ColumnReader(from) => json(from, most, |n| id_json(Field::convert_int96(column, n))),
+        Reader::FloatColumnReader(from) => json(from, most, |x| id_json(Field::convert_float(column, x))),
+        Reader::DoubleColumnReader(from) => json(from, most, |x| id_json(Field::convert_double(column, x))),
+        Reader::ByteArrayColumnReader(from) => json(from, most, |bytes| id_bytes(column, bytes)),
+        Reader::FixedLenByteArrayColumnReader(from) => {
+            json(from, most, |bytes| id_bytes(column, bytes.into()))
         }
-        ColumnReader::Int64ColumnReader(from) => {
-            json(values(from, most)?, |n| match column.logical_type_ref() {
-                // The nanoseconds of pandas.
-                Some(LogicalType::Timestamp(time)) if time.unit == TimeUnit::NANOS && n % 1000 == 0 => {
-                    Field::TimestampMicros(n / 1000).to_string().into()
-                }
-                _ => id_json(Field::convert_int64(column, n)),
-            })
-        }
-        ColumnReader::Int96ColumnReader(from) => {
-            json(values(from, most)?, |n| id_json(Field::convert_int96(column, n)))
-        }
-        ColumnReader::FloatColumnReader(from) => {
-            json(values(from, most)?, |x| id_json(Field::convert_float(column, x)))
-        }
-        ColumnReader::DoubleColumnReader(from) => {
-            json(values(from, most)?, |x| id_json(Field::convert_double(column, x)))
-        }
-        ColumnReader::ByteArrayColumnReader(from) => {
-            json(values(from, most)?, |bytes| id_bytes(column, bytes))
-        }
-        ColumnReader::FixedLenByteArrayColumnReader(from) => {
-            json(values(from, most)?, |bytes| id_bytes(column, bytes.into()))
-        }
-    })
+    }
 }
 
-fn json<T>(values: Vec<Option<T>>, to_json: impl Fn(T) -> Value) -> Vec<Value> {
-    values.into_iter().map(|value| value.map_or(Value::Null, &to_json)).collect()
+fn json<T: DataType>(
+    from: &mut ColumnReaderImpl<T>,
+    most: i16,
+    to_json: impl Fn(T::T) -> Value,
+) -> Result<Vec<Value>, ParquetError> {
+    let values = values(from, most)?.into_iter();
+    Ok(values.map(|value| value.map_or(Value::Null, &to_json)).collect())
 }
 
 fn id_json(field: Field) -> Value {

@@ -40,7 +40,7 @@ pub struct TextSpan {
 }
 
 /// The spans of a value.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ValueSpans {
     /// JSON pointer of the value; empty for the whole record.
     pub pointer: String,

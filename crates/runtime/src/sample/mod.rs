@@ -49,7 +49,7 @@ pub struct Sampled {
 }
 
 /// Log-probabilities of a token.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, serde::Serialize)]
 pub struct TokenLogprob {
     /// The model's own, before penalties, bias and mask.
     pub raw: f32,

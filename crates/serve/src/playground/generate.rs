@@ -36,13 +36,7 @@ const KINDS: &str = "none, json_schema, regex, grammar, labels, pattern and stru
 
 pub(super) async fn generate(State(app): State<Arc<App>>, body: Body) -> ApiResult<Response<Body>> {
     let deadline = app.deadline();
-    let read = |text: &str, defaults: &SamplingParams| {
-        let mut fields = Fields::body(text)?;
-        let request = read_generation(&mut fields, defaults)?;
-        fields.finish()?;
-        Ok(request)
-    };
-    let request = app.read(body, read).await?;
+    let request = app.read(body, read_generation).await?;
     let (model, mut prepared) = app.prepare(request, true, deadline).await?;
     prepared.requests = prepared.requests.into_iter().map(|request| request.trace(true)).collect();
     let mut running = Running::start(&model, &mut prepared, deadline)?;

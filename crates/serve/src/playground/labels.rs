@@ -19,6 +19,7 @@ use crate::model::LoadedModel;
 use ffwd_runtime::constraint::token_machine::{LabelTrie, Labels, Lead, Levels};
 use ffwd_runtime::decode::{LabelOptions, LabelProbabilities};
 use ffwd_runtime::extract::{LABEL_QUESTION, Template, label_prompt};
+use ffwd_runtime::sample::SamplingParams;
 
 /// Largest number of labels of a request.
 const MAX_LABELS: usize = 500;
@@ -27,15 +28,14 @@ const SEPARATOR: &str = " > ";
 
 pub(super) async fn labels(State(app): State<Arc<App>>, body: Body) -> ApiResult<Response<Body>> {
     let deadline = app.deadline();
-    let text = app.body(body).await?;
-    let mut fields = Fields::body(&text)?;
-    let model = fields.text("model")?;
-    let list = fields.needed_text("labels")?;
-    let separator = fields.text("separator")?.unwrap_or_else(|| SEPARATOR.to_owned());
-    let levels = fields.value("levels", "listed, leaves or all")?.unwrap_or_default();
-    let document = fields.needed_text("text")?;
-    fields.finish()?;
-    let labels = read_labels(&list, &separator, levels)?;
+    let read = |fields: &mut Fields, _: &SamplingParams| {
+        let list = fields.needed_text("labels")?;
+        let separator = fields.text("separator")?.unwrap_or_else(|| SEPARATOR.to_owned());
+        let levels = fields.value("levels", "listed, leaves or all")?.unwrap_or_default();
+        let labels = read_labels(&list, &separator, levels)?;
+        Ok((fields.text("model")?, labels, fields.needed_text("text")?))
+    };
+    let (model, labels, document) = app.read(body, read).await?;
     let model = app.model(model.as_deref()).await?;
     let value = app.page_work(deadline, move || classify(&model, labels, &document)).await?;
     Ok(json_response(&value))

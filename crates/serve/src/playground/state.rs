@@ -48,12 +48,8 @@ enum Question {
 
 pub(super) async fn state(State(app): State<Arc<App>>, body: Body) -> ApiResult<Response<Body>> {
     let deadline = app.deadline();
-    let read = |text: &str, defaults: &SamplingParams| {
-        let mut fields = Fields::body(text)?;
-        let request = read_generation(&mut fields, defaults)?;
-        let position = read_position(&mut fields)?;
-        fields.finish()?;
-        Ok((request, position))
+    let read = |fields: &mut Fields, defaults: &SamplingParams| {
+        Ok((read_generation(fields, defaults)?, read_position(fields)?))
     };
     let (request, position) = app.read(body, read).await?;
     let (model, prepared) = app.prepare(request, false, deadline).await?;
