@@ -62,28 +62,4 @@ fn lines_have_no_further_members_by_default() {
     let line: Value = serde_json::from_str(&out).unwrap();
     assert_eq!((code, &line["record"], &line["confidence"]), (0, &record, &json!(null)));
     assert!(line["spans"].is_object());
-    for wrong in [&["--alternatives"][..], &["--spans", "--stream"]] {
-        let (code, _, err) = extract(wrong);
-        assert_eq!(code, 2, "{err}");
-    }
-}
-
-#[test]
-fn examples_are_read_from_json_lines() {
-    let dir = tempfile::tempdir().unwrap();
-    let file = dir.path().join("examples.jsonl");
-    let example = |name: &str| {
-        let record = json!({"name": name, "kind": "bill", "count": 1});
-        json!({"text": format!("{name} sends a lamp."), "record": record}).to_string()
-    };
-    std::fs::write(&file, format!("{}\n\n{}\n", example("Ann"), example("Bob"))).unwrap();
-    let file_name = file.to_str().unwrap();
-    let (code, out, err) = extract(&["--example", file_name, "--show-prompt"]);
-    assert_eq!(code, 0, "{err}");
-    assert!(out.contains("Ann sends a lamp.") && out.contains("Bob sends a lamp."), "{out}");
-    std::fs::write(&file, format!("{}\n{{\"text\": 1}}\n", example("Ann"))).unwrap();
-    let (code, _, err) = extract(&["--example", file_name, "--show-prompt"]);
-    assert_eq!(code, 1, "{err}");
-    assert!(err.contains("expected a string\n  at: line 2, column 10"), "{err}");
-    assert!(err.contains("examples.jsonl"), "{err}");
 }

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::pile::Folder;
+use crate::program::{Folder, lines};
 
 const SCHEMA: &str = r#"{"type": "object", "properties": {
     "name": {"type": "string", "x-verbatim": true, "maxLength": 20},
@@ -49,7 +49,7 @@ fn the_report_shows_texts_records_and_tokens() {
     let folder = folder();
     let (code, out, err) = folder.extract("in", &["--html", &folder.path("r.html"), "--confidence"]);
     assert_eq!(code, 1, "a blank text fails: {err}");
-    let (lines, entries) = (crate::pile::lines(&out), entries(&folder, "r.html"));
+    let (lines, entries) = (lines(&out), entries(&folder, "r.html"));
     assert_eq!(entries.len(), 3);
     for (entry, (name, line)) in entries.iter().zip(["a.txt", "b.txt", "c.txt"].iter().zip(&lines)) {
         let text = std::fs::read_to_string(folder.path(&format!("in/{name}"))).unwrap();
