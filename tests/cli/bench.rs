@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::program::{Folder, ffwd, texts};
+use crate::program::{Folder, ffwd, succeeds, texts};
 
 const SCENARIOS: &str = r#"
 [[scenario]]
@@ -22,10 +22,7 @@ fn json(folder: &Folder, name: &str) -> Value {
 
 /// Runs the program, which must succeed, and returns its standard output.
 fn bench(args: &[&str]) -> String {
-    let output = ffwd(&[&["bench"], args].concat());
-    let (out, err) = texts(&output);
-    assert_eq!(output.status.code(), Some(0), "{args:?}: {err}");
-    out
+    succeeds(&[&["bench"], args].concat()).0
 }
 
 /// A page must not load anything.

@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use crate::program::{ffwd, lines, texts};
+use crate::program::{ffwd, lines, succeeds, texts};
 
 const TEXT: &str = "examples/data/invoice.txt";
 const SCHEMA: &str = "examples/data/invoice.schema.json";
@@ -12,9 +12,7 @@ const SCHEMA: &str = "examples/data/invoice.schema.json";
 fn extract_prints_a_valid_record_and_the_figures() {
     let dir = tempfile::tempdir().unwrap();
     let stats = dir.path().join("stats.json");
-    let output = ffwd(&["extract", TEXT, "--schema", SCHEMA, "--stats", stats.to_str().unwrap()]);
-    let (out, err) = texts(&output);
-    assert!(output.status.success(), "{err}");
+    let (out, err) = succeeds(&["extract", TEXT, "--schema", SCHEMA, "--stats", stats.to_str().unwrap()]);
     let record: Value = serde_json::from_str(&out).unwrap();
     let schema: Value = serde_json::from_str(&std::fs::read_to_string(SCHEMA).unwrap()).unwrap();
     assert!(jsonschema::is_valid(&schema, &record));
@@ -37,9 +35,7 @@ fn the_gate_explains_itself() {
     let path = dir.path().join("stats.json");
     let stats = path.to_str().unwrap();
     let explained = |args: &[&str]| {
-        let output = ffwd(&[args, &["--explain-gate", "--stats", stats]].concat());
-        let (out, err) = texts(&output);
-        assert!(output.status.success(), "{err}");
+        let (out, err) = succeeds(&[args, &["--explain-gate", "--stats", stats]].concat());
         (out, err, serde_json::from_str::<Value>(&std::fs::read_to_string(&path).unwrap()).unwrap())
     };
     let (out, err, stats) = explained(&["extract", TEXT, "--schema", SCHEMA]);
@@ -83,8 +79,7 @@ fn byte_order_marks_change_nothing() {
     let grammar = "root ::= \"a\"";
     for (option, content) in [("--tools", tools), ("--grammar", grammar), ("--labels", "a\nb")] {
         for bytes in [utf8(content), utf16(content)] {
-            let output = ffwd(&["inspect", option, &write("file", bytes)]);
-            assert!(output.status.success(), "{option}: {}", texts(&output).1);
+            succeeds(&["inspect", option, &write("file", bytes)]);
         }
     }
     let bare = write("bare", "{}".encode_utf16().flat_map(u16::to_le_bytes).collect());

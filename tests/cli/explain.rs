@@ -2,16 +2,12 @@
 
 use serde_json::Value;
 
-use crate::program::{ffwd, texts};
+use crate::program::{Folder, succeeds};
 
 fn explain(schema: &str, args: &[&str]) -> String {
-    let dir = tempfile::tempdir().unwrap();
-    let file = dir.path().join("schema.json");
-    std::fs::write(&file, schema).unwrap();
-    let output = ffwd(&[&["explain", "--schema", file.to_str().unwrap()], args].concat());
-    let (out, err) = texts(&output);
-    assert_eq!(output.status.code(), Some(0), "{schema}: {err}");
-    out
+    let folder = Folder::new();
+    folder.write("s.json", schema);
+    succeeds(&[&["explain", "--schema", &folder.path("s.json")], args].concat()).0
 }
 
 #[test]

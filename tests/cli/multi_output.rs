@@ -2,18 +2,15 @@
 
 use serde_json::Value;
 
-use crate::program::{ffwd, texts};
+use crate::program::{Folder, ffwd, succeeds, texts};
 
 const NAME: [&str; 4] = ["generate", "Ada: ", "--regex", "[A-Z][a-z]{2,6}"];
 
 /// Lines of the output, and the statistics.
 fn listed(args: &[&str]) -> (Vec<String>, Value) {
-    let dir = tempfile::tempdir().unwrap();
-    let file = dir.path().join("stats.json");
-    let output = ffwd(&[&NAME[..], args, &["--stats", file.to_str().unwrap()]].concat());
-    let (out, err) = texts(&output);
-    assert!(output.status.success(), "{err}");
-    let figures = serde_json::from_str(&std::fs::read_to_string(file).unwrap()).unwrap();
+    let folder = Folder::new();
+    let (out, _) = succeeds(&[&NAME[..], args, &["--stats", &folder.path("stats.json")]].concat());
+    let figures = serde_json::from_str(&folder.read("stats.json")).unwrap();
     (out.lines().map(str::to_owned).collect(), figures)
 }
 

@@ -77,7 +77,7 @@ fn records_with_the_same_keys_are_merged_and_resumed() {
         assert_eq!(keys.len(), records.len(), "{line}");
     }
     // A text is done when all of its parts are.
-    let text = std::fs::read_to_string(&out).unwrap();
+    let text = folder.read("out.jsonl");
     let ends: Vec<usize> = text.match_indices('\n').map(|(i, _)| i + 1).collect();
     std::fs::write(&out, &text[..ends[1] + 30]).unwrap();
     let (code, _, err) = folder.extract("in", &[&cut[..], &["-o", &out, "--resume"]].concat());
@@ -90,7 +90,7 @@ fn records_with_the_same_keys_are_merged_and_resumed() {
     let table = folder.path("out.csv");
     let (code, _, err) = folder.extract("in", &[&cut[..], &["-o", &table]].concat());
     assert_eq!(code, 0, "{err}");
-    let rows = std::fs::read_to_string(&table).unwrap();
+    let rows = folder.read("out.csv");
     let records: usize = whole.iter().map(|line| line["records"].as_array().unwrap().len()).sum();
     assert!(rows.starts_with("_source,n,ok,_chunks\n") && rows.lines().count() == records + 1, "{rows}");
 }

@@ -25,6 +25,14 @@ pub fn ffwd_reading(args: &[&str], input: &str) -> Output {
     child.wait_with_output().unwrap()
 }
 
+/// Runs it, which must succeed, and returns standard output and standard error.
+pub fn succeeds(args: &[&str]) -> (String, String) {
+    let output = ffwd(args);
+    let (out, err) = texts(&output);
+    assert!(output.status.success(), "{args:?}: {err}");
+    (out, err)
+}
+
 /// Standard output and standard error.
 pub fn texts(output: &Output) -> (String, String) {
     (String::from_utf8(output.stdout.clone()).unwrap(), String::from_utf8(output.stderr.clone()).unwrap())

@@ -35,7 +35,7 @@ fn last_row(logits: &Tensor) -> Vec<f32> {
     logits.flatten_all().unwrap().to_vec1().unwrap()
 }
 
-/// The logits of each token by the stock model of the family, which reads all before it anew.
+/// The logits of each token by the stock model of the family, which reads all before it for each.
 pub fn stock_logits(config: &Value, weights: &Weights, tokens: &[u32]) -> Vec<Vec<f32>> {
     let vb = VarBuilder::from_tensors(weights.clone(), DType::F32, &Device::Cpu);
     let inputs = (1..=tokens.len()).map(|n| input(&tokens[..n]));
