@@ -15,13 +15,13 @@ use crate::kit::metadata::{Meta, Metadata, file, of_json, text, texts, value};
 
 /// What tokenizers stumble over, and pieces of usual texts.
 #[derive(serde::Deserialize)]
-struct Texts {
+struct SampleTexts {
     awkward: Vec<String>,
     snippets: Vec<String>,
 }
 
-impl Texts {
-    fn read() -> Texts {
+impl SampleTexts {
+    fn read() -> SampleTexts {
         serde_json::from_str(include_str!("../data/gguf/texts.json")).unwrap()
     }
 
@@ -49,7 +49,7 @@ fn same(name: &str, got: &Vocabulary, want: &Vocabulary, rounds: usize) {
         assert_eq!(got.is_special(id), want.is_special(id), "{name}: token {id}");
         assert_eq!(got.token_text(id), want.token_text(id), "{name}: token {id}");
     }
-    let (texts, mut random) = (Texts::read(), Random::new(7));
+    let (texts, mut random) = (SampleTexts::read(), Random::new(7));
     let more = (0..rounds).map(|_| texts.random(&mut random));
     for text in texts.awkward.iter().cloned().chain(more) {
         assert_eq!(got.encode(&text).unwrap(), want.encode(&text).unwrap(), "{name}: {text:?}");
