@@ -1,10 +1,8 @@
 //! The command `bench`: complete reports, equal texts, comparisons, and faults of its files.
 
-use std::path::Path;
-
 use serde_json::{Value, json};
 
-use crate::program::{ffwd, texts};
+use crate::program::{Folder, ffwd, succeeds, texts};
 
 const SCENARIOS: &str = r#"
 [[scenario]]
@@ -18,27 +16,13 @@ prompt = "Once upon a time"
 max-tokens = 6
 "#;
 
-fn read(path: &Path) -> String {
-    std::fs::read_to_string(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
-}
-
-fn json(path: &Path) -> Value {
-    serde_json::from_str(&read(path)).unwrap()
+fn json(folder: &Folder, name: &str) -> Value {
+    serde_json::from_str(&folder.read(name)).unwrap()
 }
 
 /// Runs the program, which must succeed, and returns its standard output.
 fn bench(args: &[&str]) -> String {
-    let output = ffwd(&[&["bench"], args].concat());
-    let (out, err) = texts(&output);
-    assert_eq!(output.status.code(), Some(0), "{args:?}: {err}");
-    out
-}
-
-fn failure(args: &[&str], code: i32) -> String {
-    let output = ffwd(&[&["bench"], args].concat());
-    let (out, err) = texts(&output);
-    assert_eq!((output.status.code(), &*out), (Some(code), ""), "{args:?}: {err}");
-    err
+    succeeds(&[&["bench"], args].concat()).0
 }
 
 /// A page must not load anything.
@@ -53,16 +37,15 @@ fn assert_alone(page: &str) {
 
 #[test]
 fn a_decode_report_is_complete_and_exact_arms_have_the_text_of_off() {
-    let dir = tempfile::tempdir().unwrap();
-    let file = |name: &str| dir.path().join(name);
-    let path = |name: &str| file(name).to_str().unwrap().to_owned();
-    std::fs::write(file("s.toml"), SCENARIOS).unwrap();
+    let folder = Folder::new();
+    let path = |name: &str| folder.path(name);
+    folder.write("s.toml", SCENARIOS);
     let rounds = ["--rounds", "1", "--warmup", "1"];
     let (toml, results) = (path("s.toml"), path("a.json"));
     let (page, tables) = (path("a.html"), path("a.md"));
     let files = ["--json", &results, "--html", &page, "--markdown", &tables];
     let out = bench(&[&["decode", "--scenarios", &toml], &rounds[..], &files[..]].concat());
-    let report = json(&file("a.json"));
+    let report = json(&folder, "a.json");
     for key in ["version", "date", "processor", "cores", "threads", "model", "precision", "weight_bytes"] {
         assert!(!report["about"][key].is_null(), "{key}");
     }
@@ -94,13 +77,13 @@ fn a_decode_report_is_complete_and_exact_arms_have_the_text_of_off() {
     }
     let forced = arms(0).into_iter().find(|arm| arm["arm"] == "forced").unwrap();
     assert!(forced["accepted"]["forced"].as_u64() > Some(0), "{forced}");
-    for text in [&out, &read(&file("a.md"))] {
+    for text in [&out, &folder.read("a.md")] {
         assert!(
             text.contains("record") && text.contains("unconstrained") && text.contains("machine"),
             "{text}"
         );
     }
-    let page = read(&file("a.html"));
+    let page = folder.read("a.html");
     assert_alone(&page);
     assert!(page.matches("<svg").count() == 6 && page.contains("<td>forced</td>"));
 
@@ -110,7 +93,7 @@ fn a_decode_report_is_complete_and_exact_arms_have_the_text_of_off() {
         let time = &mut faster["scenarios"][0]["arms"][1]["seconds"][key];
         *time = json!(time.as_f64().unwrap() / 10_000.0);
     }
-    std::fs::write(file("old.json"), faster.to_string()).unwrap();
+    folder.write("old.json", &faster.to_string());
     let old = path("old.json");
     let only = ["--only", "record", "--arms", "exact", "--compare", &old];
     let out = bench(&[&["decode", "--scenarios", &toml], &rounds[..], &only].concat());
@@ -126,49 +109,16 @@ fn a_decode_report_is_complete_and_exact_arms_have_the_text_of_off() {
 }
 
 #[test]
-fn faults_of_scenarios_have_line_and_column() {
-    let dir = tempfile::tempdir().unwrap();
-    let file = dir.path().join("s.toml");
-    let name = file.to_str().unwrap();
-    for (text, part) in [
-        ("[[scenario]]\nname = \"a\"\nprompt = \"b\nregex = 1\n", "line 3, column"),
-        ("[[scenario]]\nname = \"a\"\nprompt = 7\n", "line 3, column 10"),
-        ("[[scenario]]\nname = \"a\"\nprompt = \"b\"\nx = 1\n", "unknown field"),
-        ("\n\n[[scenario]]\nname = \"a\"\n", "line 3, column 1"),
-        ("", "no [[scenario]]"),
-    ] {
-        std::fs::write(&file, text).unwrap();
-        let err = failure(&["decode", "--scenarios", name], 2);
-        assert!(err.starts_with("error: ") && err.contains(part) && err.contains("line "), "{text}: {err}");
-        assert_eq!(err.matches("error: ").count(), 1, "{err}");
-    }
-    std::fs::write(&file, SCENARIOS).unwrap();
-    let err = failure(&["decode", "--scenarios", name, "--only", "recrd"], 2);
-    assert!(err.contains("the names are record, free"), "{err}");
-    std::fs::write(&file, "[[scenario]]\nname = \"a\"\nprompt = \"b\"\nregex = \"(\"\n").unwrap();
-    let err = failure(&["decode", "--scenarios", name], 1);
-    assert!(err.contains("scenario \"a\""), "{err}");
-    std::fs::write(&file, "{}").unwrap();
-    let err = failure(&["decode", "--quick", "--compare", name], 1);
-    assert!(err.contains("bench decode --json"), "{err}");
-    let err = failure(&["decode", "--html", dir.path().join("none/x.html").to_str().unwrap()], 1);
-    assert!(err.contains("folder"), "{err}");
-    failure(&["decode", "--rounds", "0"], 2);
-    failure(&["fraction", "--fractions", "0.99"], 2);
-}
-
-#[test]
 fn a_fraction_report_has_the_fractions_that_were_wanted() {
-    let dir = tempfile::tempdir().unwrap();
-    let file = |name: &str| dir.path().join(name);
-    let path = |name: &str| file(name).to_str().unwrap().to_owned();
+    let folder = Folder::new();
+    let path = |name: &str| folder.path(name);
     let (results, page, svg) = (path("f.json"), path("f.html"), path("f.svg"));
     let schema = ["--schema", "examples/data/invoice.schema.json", "--text", "examples/data/invoice.txt"];
     let run = ["fraction", "--fractions", "0,0.5,0.9", "--tokens", "40", "--rounds", "1", "--warmup", "1"];
     let files = ["--json", &results, "--html", &page, "--svg", &svg];
     let out = bench(&[&run[..], &schema, &files].concat());
     assert!(out.contains("0.500") && out.contains("own schema"), "{out}");
-    let report = json(&file("f.json"));
+    let report = json(&folder, "f.json");
     let points = report["points"].as_array().unwrap();
     assert_eq!(points.len(), 3);
     for point in points {
@@ -184,29 +134,27 @@ fn a_fraction_report_has_the_fractions_that_were_wanted() {
     assert!((20..40).contains(&forwards), "{forwards}");
     let own = report["own"]["fraction"].as_f64().unwrap();
     assert!(own > 0.1 && own < 0.9, "{own}");
-    let page = read(&file("f.html"));
+    let page = folder.read("f.html");
     assert_alone(&page);
     for part in ["id=\"fraction\"", "id=\"run\"", "id=\"row\"", "data-x0=", "Triangles"] {
         assert!(page.contains(part), "{part}");
     }
-    let svg = read(&file("f.svg"));
+    let svg = folder.read("f.svg");
     assert!(svg.starts_with("<svg ") && svg.contains("prefers-color-scheme: dark"));
 }
 
 #[test]
 fn masks_are_measured_and_wrong_judgements_counted() {
-    let dir = tempfile::tempdir().unwrap();
-    let file = |name: &str| dir.path().join(name);
-    let path = |name: &str| file(name).to_str().unwrap().to_owned();
+    let folder = Folder::new();
+    let path = |name: &str| folder.path(name);
     let tests =
         r#"[{"data": 12, "valid": true}, {"data": "a", "valid": false}, {"data": 7.5, "valid": true}]"#;
-    std::fs::write(file("a.json"), format!(r#"{{"schema": {{"type": "integer"}}, "tests": {tests}}}"#))
-        .unwrap();
-    std::fs::write(file("b.jsonl"), "{\"schema\": false, \"tests\": []}\n{\"schema\": {}}\n").unwrap();
+    folder.write("a.json", &format!(r#"{{"schema": {{"type": "integer"}}, "tests": {tests}}}"#));
+    folder.write("b.jsonl", "{\"schema\": false, \"tests\": []}\n{\"schema\": {}}\n");
     let (a, b, results, page) = (path("a.json"), path("b.jsonl"), path("m.json"), path("m.html"));
     let out = bench(&["masks", &a, &b, "--json", &results, "--html", &page]);
     assert!(out.contains("first mask") && out.contains("p99"), "{out}");
-    let report = json(&file("m.json"));
+    let report = json(&folder, "m.json");
     let engine = &report["engines"][0];
     let counts = ["schemas", "passing", "refused", "instances", "wrongly_refused", "wrongly_accepted"];
     let counts: Vec<u64> = counts.iter().map(|key| engine[key].as_u64().unwrap()).collect();
@@ -214,42 +162,36 @@ fn masks_are_measured_and_wrong_judgements_counted() {
     assert_eq!(counts, [3, 1, 1, 3, 1, 0]);
     let mask = &engine["mask"];
     assert!(mask["count"].as_u64() > Some(3) && mask["p50"].as_f64() <= mask["p99"].as_f64(), "{mask}");
-    assert_alone(&read(&file("m.html")));
-    std::fs::write(file("b.jsonl"), "{\"schema\": {}}\n{\"schema\"\n").unwrap();
-    let err = failure(&["masks", &b], 1);
-    assert!(err.contains("line 2, column"), "{err}");
-    std::fs::write(file("b.jsonl"), "\n").unwrap();
-    assert!(failure(&["masks", &b], 1).contains("no schema"));
+    assert_alone(&folder.read("m.html"));
 }
 
 #[test]
 fn grammars_are_measured_and_texts_outside_of_the_language_reported() {
-    let dir = tempfile::tempdir().unwrap();
-    let file = |name: &str| dir.path().join(name);
-    let path = |name: &str| file(name).to_str().unwrap().to_owned();
-    std::fs::write(file("sum.lark"), "start: sum\nsum: N | sum \"+\" N\nN: /[0-9]+/\n%ignore \" \"\n")
-        .unwrap();
-    std::fs::write(file("ab.gbnf"), "root ::= (\"a\" | \"b\")+\n").unwrap();
+    let folder = Folder::new();
+    let path = |name: &str| folder.path(name);
+    folder.write("sum.lark", "start: sum\nsum: N | sum \"+\" N\nN: /[0-9]+/\n%ignore \" \"\n");
+    folder.write("ab.gbnf", "root ::= (\"a\" | \"b\")+\n");
     let lines = "{\"id\": \"sum\", \"grammar\": \"sum.lark\", \"texts\": [\"1 + 23 + 4\", \"7+8\"]}\n\
                  {\"id\": \"ab\", \"grammar\": \"ab.gbnf\", \"texts\": [\"abba\"]}\n";
-    std::fs::write(file("c.jsonl"), lines).unwrap();
+    folder.write("c.jsonl", lines);
     let (corpus, results, page) = (path("c.jsonl"), path("g.json"), path("g.html"));
     let rounds = ["--rounds", "2", "--warmup", "0", "--json", &results, "--html", &page];
     let out = bench(&[&["grammars", &corpus], &rounds[..]].concat());
     assert!(out.contains("new text") && out.contains("warm p50"), "{out}");
-    let report = json(&file("g.json"));
+    let report = json(&folder, "g.json");
     let [sum, ab] = [0, 1].map(|at| &report["results"][at]);
     assert_eq!((&sum["grammar"], &ab["grammar"]), (&json!("sum"), &json!("ab")));
     assert!(sum["cold_ms"]["median"].as_f64() > Some(0.0) && sum["bytes"].as_u64() > Some(0), "{sum}");
     assert!(sum["new_text_ms"].is_object() && ab["new_text_ms"].is_null(), "{ab}");
     assert_eq!(sum["texts"].as_array().map(Vec::len), Some(2));
-    assert_alone(&read(&file("g.html")));
+    assert_alone(&folder.read("g.html"));
 
-    std::fs::write(file("c.jsonl"), lines.replace("abba", "abc")).unwrap();
+    folder.write("c.jsonl", &lines.replace("abba", "abc"));
     let output = ffwd(&["bench", "grammars", &corpus, "--quick", "--only", "ab"]);
     let (out, err) = texts(&output);
     assert_eq!(output.status.code(), Some(1), "{err}");
     assert!(err.contains("error: ffwd: ab: ") && err.contains("not in the mask"), "{err}");
     assert!(out.contains("ab") && !out.contains("sum "), "{out}");
-    assert!(failure(&["grammars", &corpus, "--only", "x"], 2).contains("the names are sum, ab"));
+    let err = texts(&ffwd(&["bench", "grammars", &corpus, "--only", "x"])).1;
+    assert!(err.contains("the names are sum, ab"), "{err}");
 }

@@ -2,16 +2,12 @@
 
 use serde_json::Value;
 
-use crate::program::{ffwd, texts};
+use crate::program::{Folder, succeeds};
 
 fn explain(schema: &str, args: &[&str]) -> String {
-    let dir = tempfile::tempdir().unwrap();
-    let file = dir.path().join("schema.json");
-    std::fs::write(&file, schema).unwrap();
-    let output = ffwd(&[&["explain", "--schema", file.to_str().unwrap()], args].concat());
-    let (out, err) = texts(&output);
-    assert_eq!(output.status.code(), Some(0), "{schema}: {err}");
-    out
+    let folder = Folder::new();
+    folder.write("s.json", schema);
+    succeeds(&[&["explain", "--schema", &folder.path("s.json")], args].concat()).0
 }
 
 #[test]
@@ -49,17 +45,4 @@ fn longer_strings_lower_the_forced_share_and_bounds_are_known() {
     assert_eq!(short["endless"].as_array().unwrap().len(), 0);
     let open: Value = serde_json::from_str(&explain(schema, &["--json", "--open-objects"])).unwrap();
     assert_eq!(open["most_tokens"], Value::Null);
-}
-
-#[test]
-fn faults_are_one_error() {
-    let dir = tempfile::tempdir().unwrap();
-    let file = dir.path().join("schema.json");
-    for (text, part) in [("{", "the schema"), (r#"{"type": "strin"}"#, "#/type"), ("false", "")] {
-        std::fs::write(&file, text).unwrap();
-        let output = ffwd(&["explain", "--schema", file.to_str().unwrap()]);
-        let (out, err) = texts(&output);
-        assert_eq!((output.status.code(), &*out), (Some(1), ""), "{text}: {err}");
-        assert!(err.matches("error: ").count() == 1 && err.contains(part), "{text}: {err}");
-    }
 }

@@ -2,29 +2,23 @@
 
 use serde_json::{Value, json};
 
-use crate::program::{ffwd, texts};
+use crate::program::{Folder, succeeds};
 
 const SCHEMA: &str = r#"{"type": "object", "properties": {"name": {"type": "string", "maxLength": 20},
     "kind": {"enum": ["bill", "order"]}, "count": {"type": "integer"}}, "required": ["name", "kind", "count"]}"#;
 const TEXT: &str = "Zoë\r\n東京 \u{1f469}\u{200d}\u{1f52c} sends 12 lamps. Zoë Öz paid.";
 
-fn extract(more: &[&str]) -> (i32, String, String) {
-    let dir = tempfile::tempdir().unwrap();
-    let (text, schema) = (dir.path().join("a.txt"), dir.path().join("s.json"));
-    std::fs::write(&text, TEXT).unwrap();
-    std::fs::write(&schema, SCHEMA).unwrap();
-    let fixed = ["extract", text.to_str().unwrap(), "-s", schema.to_str().unwrap()];
-    let output = ffwd(&[&fixed[..], more].concat());
-    let (out, err) = texts(&output);
-    (output.status.code().unwrap(), out, err)
+fn extract(more: &[&str]) -> String {
+    let folder = Folder::new();
+    folder.write("a.txt", TEXT);
+    folder.write("s.json", SCHEMA);
+    succeeds(&[&["extract", &folder.path("a.txt"), "-s", &folder.path("s.json")], more].concat()).0
 }
 
 #[test]
 fn lines_have_the_members_that_were_asked_for() {
     for batch in ["1", "4"] {
-        let (code, out, err) =
-            extract(&["--confidence", "--alternatives", "--spans", "--verbatim", "--batch", batch]);
-        assert_eq!(code, 0, "{err}");
+        let out = extract(&["--confidence", "--alternatives", "--spans", "--verbatim", "--batch", batch]);
         let line: Value = serde_json::from_str(&out).unwrap();
         for pointer in ["/name", "/kind", "/count"] {
             let found = &line["confidence"][pointer];
@@ -54,36 +48,9 @@ fn lines_have_the_members_that_were_asked_for() {
 
 #[test]
 fn lines_have_no_further_members_by_default() {
-    let (code, out, err) = extract(&[]);
-    assert_eq!(code, 0, "{err}");
-    let record: Value = serde_json::from_str(&out).unwrap();
+    let record: Value = serde_json::from_str(&extract(&[])).unwrap();
     assert!(record["name"].is_string() && record["confidence"].is_null());
-    let (code, out, _) = extract(&["--spans"]);
-    let line: Value = serde_json::from_str(&out).unwrap();
-    assert_eq!((code, &line["record"], &line["confidence"]), (0, &record, &json!(null)));
+    let line: Value = serde_json::from_str(&extract(&["--spans"])).unwrap();
+    assert_eq!((&line["record"], &line["confidence"]), (&record, &json!(null)));
     assert!(line["spans"].is_object());
-    for wrong in [&["--alternatives"][..], &["--spans", "--stream"]] {
-        let (code, _, err) = extract(wrong);
-        assert_eq!(code, 2, "{err}");
-    }
-}
-
-#[test]
-fn examples_are_read_from_json_lines() {
-    let dir = tempfile::tempdir().unwrap();
-    let file = dir.path().join("examples.jsonl");
-    let example = |name: &str| {
-        let record = json!({"name": name, "kind": "bill", "count": 1});
-        json!({"text": format!("{name} sends a lamp."), "record": record}).to_string()
-    };
-    std::fs::write(&file, format!("{}\n\n{}\n", example("Ann"), example("Bob"))).unwrap();
-    let file_name = file.to_str().unwrap();
-    let (code, out, err) = extract(&["--example", file_name, "--show-prompt"]);
-    assert_eq!(code, 0, "{err}");
-    assert!(out.contains("Ann sends a lamp.") && out.contains("Bob sends a lamp."), "{out}");
-    std::fs::write(&file, format!("{}\n{{\"text\": 1}}\n", example("Ann"))).unwrap();
-    let (code, _, err) = extract(&["--example", file_name, "--show-prompt"]);
-    assert_eq!(code, 1, "{err}");
-    assert!(err.contains("expected a string\n  at: line 2, column 10"), "{err}");
-    assert!(err.contains("examples.jsonl"), "{err}");
 }

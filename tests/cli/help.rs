@@ -2,8 +2,9 @@
 
 use std::collections::BTreeSet;
 use std::process::Command;
+use std::sync::OnceLock;
 
-use crate::program::{ffwd, texts};
+use crate::program::{ffwd, succeeds, texts};
 
 const SUBCOMMANDS: [&str; 11] = [
     "extract",
@@ -32,10 +33,20 @@ fn help(args: &[&str]) -> String {
     out
 }
 
-/// The program and each subcommand, as arguments before `--help`.
-fn commands() -> impl Iterator<Item = Vec<&'static str>> {
-    let nested = NESTED.iter().map(|names| names.to_vec());
-    std::iter::once(vec![]).chain(SUBCOMMANDS.map(|name| vec![name])).chain(nested)
+/// The program and each subcommand, as arguments before `--help`, with its short and its long help.
+fn pages() -> &'static [(Vec<&'static str>, [String; 2])] {
+    static PAGES: OnceLock<Vec<(Vec<&str>, [String; 2])>> = OnceLock::new();
+    PAGES.get_or_init(|| {
+        let nested = NESTED.iter().map(|names| names.to_vec());
+        let commands = std::iter::once(vec![]).chain(SUBCOMMANDS.map(|name| vec![name])).chain(nested);
+        let page = |command: &[&str], flag| help(&[command, &[flag]].concat());
+        commands.map(|command| (command.clone(), ["-h", "--help"].map(|flag| page(&command, flag)))).collect()
+    })
+}
+
+/// The long help of a command.
+fn long(command: &[&str]) -> &'static str {
+    &pages().iter().find(|page| page.0 == command).unwrap().1[1]
 }
 
 /// Options and positional arguments of a long help, each with the first line of its help.
@@ -59,13 +70,10 @@ fn long_options(text: &str) -> BTreeSet<&str> {
 
 #[test]
 fn help_lines_fit_the_width() {
-    for command in commands() {
-        for flag in ["--help", "-h"] {
-            let text = help(&[&command[..], &[flag]].concat());
-            for line in text.lines() {
-                assert!(line.chars().count() <= COLUMNS, "{command:?} {flag}: {line}");
-                assert!(!line.ends_with(' ') || line.trim().is_empty(), "{command:?} {flag}: {line:?}");
-            }
+    for (command, texts) in pages() {
+        for line in texts.iter().flat_map(|text| text.lines()) {
+            assert!(line.chars().count() <= COLUMNS, "{command:?}: {line}");
+            assert!(!line.ends_with(' ') || line.trim().is_empty(), "{command:?}: {line:?}");
         }
     }
 }
@@ -74,9 +82,8 @@ fn help_lines_fit_the_width() {
 fn help_of_options_is_imperative() {
     const NO_VERBS: [&str; 12] =
         ["The", "A", "An", "What", "Where", "Whether", "How", "Which", "Most", "If", "Only", "Path"];
-    for command in commands() {
-        let text = help(&[&command[..], &["--help"]].concat());
-        let arguments = arguments(&text);
+    for (command, [_, text]) in pages() {
+        let arguments = arguments(text);
         // An option without help is defined but not described.
         let described: BTreeSet<&str> = arguments.iter().flat_map(|(name, _)| long_options(name)).collect();
         let (options, _) = text.split_once("\nExamples:").unwrap();
@@ -98,23 +105,22 @@ fn help_of_options_is_imperative() {
 
 #[test]
 fn short_and_long_help_have_the_same_options() {
-    for command in commands() {
-        let [short, long] = ["-h", "--help"].map(|flag| help(&[&command[..], &[flag]].concat()));
-        for option in arguments(&long).iter().flat_map(|(name, _)| long_options(name)) {
-            assert!(long_options(&short).contains(option), "{command:?} {option}");
+    for (command, [short, long]) in pages() {
+        for option in arguments(long).iter().flat_map(|(name, _)| long_options(name)) {
+            assert!(long_options(short).contains(option), "{command:?} {option}");
         }
     }
 }
 
 #[test]
 fn help_has_examples_variables_and_exit_codes() {
-    let text = help(&["--help"]);
+    let text = long(&[]);
     for part in ["Examples:", "Environment variables:", "FFWD_LOG", "CANDLE_NUM_THREADS", "Exit codes:"] {
         assert!(text.contains(part), "{part}");
     }
     for name in SUBCOMMANDS {
         assert!(text.contains(&format!("\n  {name} ")), "{name}");
-        let text = help(&[name, "--help"]);
+        let text = long(&[name]);
         assert!(text.contains("Examples:") && text.contains(&format!("ffwd {name} ")), "{name}");
         // The options come before the notes and examples.
         assert!(text.find("-h, --help") < text.find("Examples:"), "{name}");
@@ -131,7 +137,7 @@ fn short_flags_are_those_of_the_long_options() {
         ("man", &["-o, --output"]),
     ];
     for (name, flags) in flags {
-        let text = help(&[name, "--help"]);
+        let text = long(&[name]);
         flags.iter().for_each(|flag| assert!(text.contains(flag), "{name} {flag}"));
     }
 }
@@ -139,9 +145,8 @@ fn short_flags_are_those_of_the_long_options() {
 #[test]
 fn completions_name_every_subcommand() {
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
-        let output = ffwd(&["completions", shell]);
-        let (script, err) = texts(&output);
-        assert!(output.status.success() && err.is_empty(), "{shell}: {err}");
+        let (script, err) = succeeds(&["completions", shell]);
+        assert!(err.is_empty(), "{shell}: {err}");
         for part in SUBCOMMANDS.iter().chain(&["json-schema", "max-tokens"]) {
             assert!(script.contains(part), "{shell}: {part}");
         }
@@ -151,27 +156,17 @@ fn completions_name_every_subcommand() {
 
 #[test]
 fn manual_pages_have_the_usual_sections() {
-    let output = ffwd(&["man"]);
-    let (page, err) = texts(&output);
-    assert!(output.status.success() && err.is_empty(), "{err}");
-    let sections = [
-        ".SH NAME\n",
-        ".SH SYNOPSIS\n",
-        ".SH OPTIONS\n",
-        ".SH EXAMPLES\n",
-        ".SH \"ENVIRONMENT VARIABLES\"\n",
-        ".SH \"EXIT CODES\"\n",
-    ];
-    for part in sections {
-        assert!(page.contains(part), "{part}: {page}");
+    let (page, err) = succeeds(&["man"]);
+    assert!(err.is_empty(), "{err}");
+    for name in ["NAME", "SYNOPSIS", "OPTIONS", "EXAMPLES", "\"ENVIRONMENT VARIABLES\"", "\"EXIT CODES\""] {
+        assert!(page.contains(&format!(".SH {name}\n")), "{name}: {page}");
     }
     assert!(SUBCOMMANDS.iter().all(|name| page.contains(&format!("ffwd\\-{name}(1)"))), "{page}");
 
     let dir = tempfile::tempdir().unwrap();
     let folder = dir.path().join("share/man1");
-    let output = ffwd(&["man", "--output", folder.to_str().unwrap()]);
-    let (out, err) = texts(&output);
-    assert!(output.status.success() && out.is_empty() && err.is_empty(), "{out} {err}");
+    let (out, err) = succeeds(&["man", "--output", folder.to_str().unwrap()]);
+    assert!(out.is_empty() && err.is_empty(), "{out} {err}");
     assert_eq!(std::fs::read_to_string(folder.join("ffwd.1")).unwrap(), page);
     assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 1 + SUBCOMMANDS.len() + NESTED.len());
     for name in SUBCOMMANDS.map(str::to_owned).into_iter().chain(NESTED.map(|names| names.join("-"))) {

@@ -3,23 +3,16 @@
 mod adapters;
 #[cfg(feature = "bench")]
 mod bench;
+mod classify;
 mod commands;
+mod documents;
 mod explain;
 mod grounding;
 #[cfg(feature = "full")]
 mod help;
-mod hostile;
-mod labels;
-#[cfg(feature = "hub")]
-mod models;
+mod long_runs;
 mod multi_output;
-#[cfg(feature = "parquet")]
-mod parquet;
 mod parts;
-mod pile;
 mod program;
-mod prompts;
 mod report;
-mod seeds;
-mod stream;
-mod tour;
+mod transcripts;

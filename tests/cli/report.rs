@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::pile::Folder;
+use crate::program::{Folder, lines};
 
 const SCHEMA: &str = r#"{"type": "object", "properties": {
     "name": {"type": "string", "x-verbatim": true, "maxLength": 20},
@@ -11,7 +11,7 @@ const SCHEMA: &str = r#"{"type": "object", "properties": {
 
 /// Returns the lines of the report, in the order of the texts.
 fn entries(folder: &Folder, name: &str) -> Vec<Value> {
-    let page = std::fs::read_to_string(folder.path(name)).unwrap();
+    let page = folder.read(name);
     let lines = page.lines().filter(|line| line.starts_with(r#"{"index":"#));
     let mut entries: Vec<Value> = lines.map(|line| serde_json::from_str(line).unwrap()).collect();
     entries.sort_by_key(|entry| (entry["index"].as_u64(), entry["part"].as_u64()));
@@ -49,10 +49,10 @@ fn the_report_shows_texts_records_and_tokens() {
     let folder = folder();
     let (code, out, err) = folder.extract("in", &["--html", &folder.path("r.html"), "--confidence"]);
     assert_eq!(code, 1, "a blank text fails: {err}");
-    let (lines, entries) = (crate::pile::lines(&out), entries(&folder, "r.html"));
+    let (lines, entries) = (lines(&out), entries(&folder, "r.html"));
     assert_eq!(entries.len(), 3);
     for (entry, (name, line)) in entries.iter().zip(["a.txt", "b.txt", "c.txt"].iter().zip(&lines)) {
-        let text = std::fs::read_to_string(folder.path(&format!("in/{name}"))).unwrap();
+        let text = folder.read(&format!("in/{name}"));
         assert_eq!(joined(&entry["pieces"]), text, "the pieces are the text");
         assert_eq!(entry["source"], line["source"]);
         let record = &line["record"];
@@ -86,7 +86,7 @@ fn the_report_shows_texts_records_and_tokens() {
     }
     let name = entries[0]["fields"][0]["value"].as_str().unwrap();
     assert!(!name.is_empty() && joined(&entries[0]["pieces"]).contains(name));
-    let page = std::fs::read_to_string(folder.path("r.html")).unwrap();
+    let page = folder.read("r.html");
     for resource in ["src=", "href=", "@import", "url(", "http:", "https:"] {
         assert!(!page.contains(resource), "{resource}: the page loads something");
     }
@@ -103,7 +103,7 @@ fn a_resumed_run_continues_the_report() {
     let whole = stable(&std::fs::read(&html).unwrap());
     // As if the run had been killed within the last line of both files.
     for (name, lines) in [("o.jsonl", 2), ("r.html", whole.len() - 1)] {
-        let text = std::fs::read_to_string(folder.path(name)).unwrap();
+        let text = folder.read(name);
         let last = text.trim_end().rfind('\n').unwrap();
         assert!(text.lines().count() > lines);
         std::fs::write(folder.path(name), &text[..last + 30]).unwrap();
@@ -118,5 +118,5 @@ fn a_resumed_run_continues_the_report() {
     folder.write("mine.html", "<!doctype html>\nmine");
     let (code, _, err) = folder.extract("in", &["--html", &folder.path("mine.html")]);
     assert!(code == 2 && err.contains("is no report") && err.contains("--html"), "{err}");
-    assert_eq!(std::fs::read_to_string(folder.path("mine.html")).unwrap(), "<!doctype html>\nmine");
+    assert_eq!(folder.read("mine.html"), "<!doctype html>\nmine");
 }

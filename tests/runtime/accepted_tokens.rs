@@ -8,10 +8,7 @@ use ffwd::draft::DraftSource;
 use ffwd::{CompiledGrammar, Constraint, Engine, Output, Request, SchedulerOptions, extract};
 
 use crate::kit::exact::engine;
-use crate::kit::schemas::SCHEMAS;
-
-const TEXT: &str = "Invoice INV-20417 from Bright Glacier Consulting, issued 14 March 2024. \
-    We ask for 1,840.00 EUR. Items: lamp, \"blue\" table, 3 chairs.";
+use crate::kit::schemas::{SCHEMAS, TEXT};
 
 /// A source, and a request that uses it.
 type Variant = (DraftSource, fn(Request) -> Request);

@@ -15,8 +15,9 @@ use tempfile::TempDir;
 
 use crate::exactness;
 use crate::kit::gguf::interleave;
-use crate::kit::models::{config, difference, noise, tokens, weights, write_dir};
-use crate::tensor_forward::families;
+use crate::kit::models::{
+    all, check_rows_alone, config, difference, f32_options, families, load, noise, tokens, weights, write_dir,
+};
 
 /// As for whole models in single precision: sums of a few hundred terms in different orders, on
 /// logits of size 1 to 20. A wrong row, scale or order is off by the size of the logits.
@@ -26,12 +27,8 @@ const FIXTURES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/adapters
 
 type Weights = HashMap<String, Tensor>;
 
-fn all(model: &Model, tokens: &[u32]) -> Vec<Vec<f32>> {
-    model.forward(tokens, &mut model.new_cache().unwrap(), 0..tokens.len()).unwrap()
-}
-
-fn f32_options(device: Option<ModelDevice>) -> LoadOptions {
-    LoadOptions { device, ..LoadOptions::with_precision(Precision::F32) }
+fn on(device: Option<ModelDevice>) -> LoadOptions {
+    LoadOptions { device, ..f32_options() }
 }
 
 /// The matrices of an adapter by module, `model.layers.0.self_attn.q_proj`: A and B.
@@ -184,7 +181,7 @@ fn adapters_have_the_logits_of_peft() {
         let wanted: Vec<Vec<f32>> = serde_json::from_value(wanted.clone()).unwrap();
         let (base, adapter) = name.split_once('-').map_or((&name[..], None), |(base, _)| (base, Some(name)));
         for device in [None, Some(ModelDevice::Cpu)] {
-            let model = Model::from_dir(Path::new(FIXTURES).join(base), &f32_options(device)).unwrap();
+            let model = Model::from_dir(Path::new(FIXTURES).join(base), &on(device)).unwrap();
             let model = adapter.map_or(model.clone(), |name| {
                 let adapter = Adapter::open(Path::new(FIXTURES).join(name)).unwrap();
                 assert_eq!(adapter.base(), Some(&*format!("tiny/{base}")));
@@ -199,18 +196,17 @@ fn adapters_have_the_logits_of_peft() {
 /// Each family, by the kernels and by tensors, in one pass and row by row.
 #[test]
 fn every_family_equals_its_merged_weights() {
-    for (i, config) in families().into_iter().enumerate() {
-        let seed = i as u64 + 1;
+    for (i, row) in families("tensors").into_iter().enumerate() {
+        let (vocab, config, seed) = (row.vocab(), row.config, i as u64 + 1);
         let weights = weights(&config, DType::F32, seed);
         let lora = Lora::of_weights(&weights, 3 + i % 7, seed + 50);
-        let (base, merged) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let base = tempfile::tempdir().unwrap();
         write_dir(base.path(), &config, &weights, 1);
-        write_dir(merged.path(), &config, &lora.merged(&weights), 1);
-        let tokens = tokens(21, config["vocab_size"].as_u64().unwrap() as usize, seed);
-        let wanted = all(&Model::from_dir(merged.path(), &f32_options(None)).unwrap(), &tokens);
+        let tokens = tokens(21, vocab, seed);
+        let wanted = all(&load(&config, &lora.merged(&weights)), &tokens);
         let (_dir, adapter) = lora.peft();
         for device in [None, Some(ModelDevice::Cpu)] {
-            let plain = Model::from_dir(base.path(), &f32_options(device)).unwrap();
+            let plain = Model::from_dir(base.path(), &on(device)).unwrap();
             let before = all(&plain, &tokens);
             let change = difference(&before, &wanted);
             assert!(change > 50.0 * TOLERANCE, "{config}: the adapter changes the logits by {change}");
@@ -222,11 +218,7 @@ fn every_family_equals_its_merged_weights() {
             let none = plain.with_adapter(&adapter.clone().with_scale(0.0).unwrap()).unwrap();
             assert!(difference(&all(&none, &tokens), &before) <= TOLERANCE);
             if device.is_none() {
-                let mut cache = adapted.new_cache().unwrap();
-                for (row, token) in tokens.iter().enumerate() {
-                    let alone = adapted.forward(&[*token], &mut cache, 0..1).unwrap();
-                    assert!(alone[0] == got[row], "{config}, row {row}");
-                }
+                check_rows_alone(&adapted, &tokens, &got, &config.to_string());
             }
         }
     }
@@ -241,8 +233,7 @@ fn gguf_files_equal_the_same_adapter_of_peft() {
         let config = config(family, [60, 64, 96, 2, 4, 2, 16], json!({}));
         let weights = weights(&config, DType::F32, 4);
         let dir = tempfile::tempdir().unwrap();
-        write_dir(dir.path(), &config, &weights, 1);
-        let model = Model::from_dir(dir.path(), &f32_options(None)).unwrap();
+        let model = load(&config, &weights);
         let lora = Lora::of_weights(&weights, 12, 9);
         let tokens = tokens(15, 60, 3);
         let (_dir, peft) = lora.peft();
@@ -261,7 +252,7 @@ fn gguf_files_equal_the_same_adapter_of_peft() {
             assert_eq!(peft.untrained_share(&[2]), None);
         }
         let other = if family == "llama" { "qwen2" } else { "llama" };
-        let other = Model::from_dir(Path::new(FIXTURES).join(other), &f32_options(None)).unwrap();
+        let other = Model::from_dir(Path::new(FIXTURES).join(other), &f32_options()).unwrap();
         let error = other.with_adapter(&Adapter::open(dir.path().join("adapter.gguf")).unwrap()).unwrap_err();
         assert!(error.to_string().contains(family) && error.to_string().contains("`tiny`"), "{error}");
     }
@@ -275,9 +266,8 @@ fn every_weight_format_takes_an_adapter() {
     for (kind, name, ..) in FORMATS {
         let (metadata, tensors) = llama(kind, [64, 256, 512, 2, 4], &mut Random::new(u64::from(kind)));
         let bytes = file(&metadata, &tensors);
-        let load =
-            |precision| Model::from_gguf_bytes(&bytes, &LoadOptions::with_precision(precision)).unwrap();
-        let (wide, stored) = (load(Precision::F32), load(Precision::AsStored));
+        let at = |precision| Model::from_gguf_bytes(&bytes, &LoadOptions::with_precision(precision)).unwrap();
+        let (wide, stored) = (at(Precision::F32), at(Precision::AsStored));
         let (_dir, adapter) = Lora::of_config(stored.config(), 8, 5).peft();
         let adapted = stored.with_adapter(&adapter).unwrap();
         assert!(adapted.weight_bytes() > stored.weight_bytes());
@@ -285,13 +275,7 @@ fn every_weight_format_takes_an_adapter() {
         let (want, got) = (all(&wide.with_adapter(&adapter).unwrap(), &tokens), all(&adapted, &tokens));
         let (off, change) = (difference(&got, &want), difference(&got, &all(&stored, &tokens)));
         assert!(4.0 * off < change, "{name}: off by {off}, changed by {change}");
-        let mut cache = adapted.new_cache().unwrap();
-        for (row, token) in tokens.iter().enumerate() {
-            assert!(
-                adapted.forward(&[*token], &mut cache, 0..1).unwrap()[0] == got[row],
-                "{name}: row {row}"
-            );
-        }
+        check_rows_alone(&adapted, &tokens, &got, name);
     }
 }
 
@@ -299,11 +283,8 @@ fn every_weight_format_takes_an_adapter() {
 fn adapted_engine(spec: &str) -> (TempDir, Engine, Engine) {
     let dir = tempfile::tempdir().unwrap();
     let base = Engine::embedded().unwrap();
-    Lora::of_config(base.target().config(), 8, 3).write_peft(
-        dir.path(),
-        DType::F32,
-        &Lora::of_config(base.target().config(), 8, 3).config(),
-    );
+    let lora = Lora::of_config(base.target().config(), 8, 3);
+    lora.write_peft(dir.path(), DType::F32, &lora.config());
     let adapter = format!("{}{spec}", dir.path().display());
     let adapted = Engine::builder().adapter(adapter).build().unwrap();
     (dir, base, adapted)
@@ -321,15 +302,7 @@ fn exact_equals_off_with_an_adapter() {
             (&requests[round % requests.len()], &samplings[random.below(samplings.len())]);
         let request = || request().sampling(sampling.clone()).max_tokens(40);
         let off = engine.generate(&request().mode(Mode::Off)).unwrap();
-        let mut exact = request()
-            .forced_runs(random.below(8) > 0)
-            .lookup(random.below(4) > 0)
-            .draft_model(random.below(3) > 0)
-            .max_draft(1 + random.below(40));
-        if random.below(3) > 0 {
-            exact = exact.without_gate();
-        }
-        let exact = engine.generate(&exact).unwrap();
+        let exact = engine.generate(&exactness::mixed(request(), &mut random)).unwrap();
         exactness::check(&exact, &off, &format!("round {round}"));
         rejected += exact.stats.drafted - exact.stats.accepted;
         other += usize::from(base.generate(&request().mode(Mode::Off)).unwrap().tokens != off.tokens);
@@ -355,14 +328,14 @@ fn changed(more: Value) -> (TempDir, PathBuf) {
         serde_json::from_slice(&std::fs::read(from.join("adapter_config.json")).unwrap()).unwrap();
     more.as_object().unwrap().iter().for_each(|(name, value)| config[name] = value.clone());
     std::fs::write(dir.path().join("adapter_config.json"), config.to_string()).unwrap();
-    std::fs::copy(from.join("adapter_model.safetensors"), dir.path().join("adapter_model.safetensors"))
-        .unwrap();
+    let name = "adapter_model.safetensors";
+    std::fs::copy(from.join(name), dir.path().join(name)).unwrap();
     let path = dir.path().to_owned();
     (dir, path)
 }
 
 fn tiny() -> Model {
-    Model::from_dir(Path::new(FIXTURES).join("llama"), &f32_options(None)).unwrap()
+    Model::from_dir(Path::new(FIXTURES).join("llama"), &f32_options()).unwrap()
 }
 
 /// Opens and applies an adapter.
@@ -372,34 +345,14 @@ fn apply(path: &Path) -> ffwd::Result<Model> {
 
 #[test]
 fn features_that_do_not_run_are_named() {
-    for (more, wanted) in [
-        (json!({"use_dora": true}), "use_dora"),
-        (json!({"modules_to_save": ["lm_head"]}), "modules_to_save"),
-        (json!({"bias": "lora_only"}), "bias"),
-        (json!({"lora_bias": true}), "lora_bias"),
-        (json!({"fan_in_fan_out": true}), "fan_in_fan_out"),
-        (json!({"layer_replication": [[0, 1]]}), "layer_replication"),
-        (json!({"init_lora_weights": "pissa_niter_4"}), "pissa_niter_4"),
-        (json!({"peft_type": "IA3"}), "IA3"),
-        (json!({"something_new": 3}), "something_new"),
-        (json!({"r": 1_000_000_000}), "1000000000"),
-        (json!({"r": 0}), "rank 0"),
-        (json!({"r": 9}), "rank"),
-        (json!({"rank_pattern": {"q_proj": 1_000_000_000}}), "1000000000"),
-        (json!({"rank_pattern": {"(": 3}}), "`"),
-        (json!({"rank_pattern": {"(a{1000}){1000}": 3}}), "`"),
-        (json!({"alpha_pattern": {"q_proj": "x"}}), "alpha"),
-        (json!({"r": "eight"}), "configuration"),
-        (
-            json!({"target_modules": ["q_proj", "q_norm", "down_proj", "o_proj"], "layers_to_transform": [0]}),
-            "",
-        ),
-    ] {
+    let cases: Vec<(Value, String)> =
+        serde_json::from_str(include_str!("../data/adapters/refused.json")).unwrap();
+    for (more, wanted) in cases {
         let (_dir, path) = changed(more.clone());
         match apply(&path) {
             Ok(_) => assert!(wanted.is_empty(), "{more}"),
             Err(error) => {
-                assert!(!wanted.is_empty() && error.to_string().contains(wanted), "{more}: {error}")
+                assert!(!wanted.is_empty() && error.to_string().contains(&wanted), "{more}: {error}")
             }
         }
     }
@@ -481,15 +434,8 @@ fn files_that_are_no_adapters_say_so() {
     std::fs::write(&model, ffwd::model::embedded::DRAFT_GGUF).unwrap();
     let error = Adapter::open(&model).err().unwrap().to_string();
     assert!(error.contains("--model"), "{error}");
-    assert_eq!(
-        Adapter::open(Path::new(FIXTURES).join("llama-all"))
-            .unwrap()
-            .with_scale(f32::NAN)
-            .err()
-            .unwrap()
-            .kind(),
-        ErrorKind::InvalidOption
-    );
+    let adapter = Adapter::open(Path::new(FIXTURES).join("llama-all")).unwrap();
+    assert_eq!(adapter.with_scale(f32::NAN).err().unwrap().kind(), ErrorKind::InvalidOption);
 }
 
 /// Cut and damaged files: an error or an adapter, no panic.

@@ -27,8 +27,29 @@ fn sound(i: usize) -> Request {
     request.temperature(if i.is_multiple_of(2) { 0.0 } else { 0.9 }).seed(i as u64)
 }
 
-fn options(batch: usize) -> SchedulerOptions {
-    SchedulerOptions::with_batch(batch)
+/// The engine, and a scheduler of it for `batch` requests at once, with further options.
+fn scheduler(batch: usize, change: impl FnOnce(&mut SchedulerOptions)) -> (Arc<Engine>, Scheduler) {
+    let engine = Arc::new(exact::engine());
+    let mut options = SchedulerOptions::with_batch(batch);
+    change(&mut options);
+    let scheduler = Scheduler::new(engine.clone(), options).unwrap();
+    (engine, scheduler)
+}
+
+/// The first sound requests.
+fn submit_sound(scheduler: &Scheduler, count: usize) -> Vec<Handle> {
+    (0..count).map(|i| scheduler.submit(sound(i)).unwrap()).collect()
+}
+
+/// Checks that the first sound requests give what they give alone.
+fn assert_sound(engine: &Engine, handles: Vec<Handle>, what: &str) {
+    for (i, handle) in handles.into_iter().enumerate() {
+        assert_same(
+            &handle.wait().unwrap(),
+            &engine.generate(&sound(i)).unwrap(),
+            &format!("request {i}{what}"),
+        );
+    }
 }
 
 /// A request that says one token over and over, so that forwards can tell it by.
@@ -56,8 +77,8 @@ fn with_fault(
 ) -> Result<Output, Error> {
     let (target, draft, vocab) = parts();
     let healthy = Engine::from_parts(target.clone(), draft.clone(), vocab.clone()).unwrap();
-    let alone: Vec<Output> = (0..7).map(|i| healthy.generate(&sound(i)).unwrap()).collect();
-    assert!(alone.iter().all(|o| !o.tokens.contains(&MARK)), "choose another mark");
+    let alone = (0..7).map(|i| healthy.generate(&sound(i)).unwrap());
+    assert!(alone.into_iter().all(|o| !o.tokens.contains(&MARK)), "choose another mark");
     let seen = AtomicUsize::new(0);
     let target = target.with_logits_hook(move |tokens, count, logits| {
         if tokens.contains(&MARK) && seen.fetch_add(1, Ordering::SeqCst) >= 3 {
@@ -66,16 +87,13 @@ fn with_fault(
         Ok(())
     });
     let engine = Arc::new(Engine::from_parts(target, draft, vocab).unwrap());
-    let scheduler = Scheduler::new(engine, options(8)).unwrap();
+    let scheduler = Scheduler::new(engine, SchedulerOptions::with_batch(8)).unwrap();
     let bad = scheduler.submit(marked(400)).unwrap();
-    let handles: Vec<Handle> = (0..7).map(|i| scheduler.submit(sound(i)).unwrap()).collect();
-    for (i, handle) in handles.into_iter().enumerate() {
-        assert_same(&handle.wait().unwrap(), &alone[i], &format!("request {i}"));
-    }
+    let handles = submit_sound(&scheduler, 7);
+    assert_sound(&healthy, handles, "");
     let bad = bad.wait();
     // The place is free again, and so is the memory.
-    let after = scheduler.submit(sound(0)).unwrap().wait().unwrap();
-    assert_same(&after, &alone[0], "afterwards");
+    assert_sound(&healthy, submit_sound(&scheduler, 1), " afterwards");
     bad
 }
 
@@ -83,10 +101,12 @@ fn with_fault(
 fn a_target_that_fails_for_one_sequence_fails_that_one() {
     let error = with_fault(|_, _| Err(Error::new(ErrorKind::Model, "out of order"))).unwrap_err();
     assert_eq!((error.kind(), error.message()), (ErrorKind::Model, "out of order"));
-}
-
-#[test]
-fn a_target_that_fails_only_in_company_fails_nobody() {
+    let nan = |_, logits: &mut [Vec<f32>]| {
+        logits.iter_mut().for_each(|row| row.fill(f32::NAN));
+        Ok(())
+    };
+    assert_eq!(with_fault(nan).unwrap_err().kind(), ErrorKind::Model);
+    // One that fails only in company fails for nothing.
     let fault = |count, _: &mut [Vec<f32>]| match count {
         1 => Ok(()),
         _ => Err(Error::new(ErrorKind::Model, "too many")),
@@ -94,29 +114,16 @@ fn a_target_that_fails_only_in_company_fails_nobody() {
     assert_eq!(with_fault(fault).unwrap().tokens, [MARK; 400]);
 }
 
-#[test]
-fn a_target_that_panics_for_one_sequence_fails_that_one() {
-    let error = with_fault(|_, _| panic!("a fault on purpose")).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Model);
-    assert!(error.hint_text().is_some());
-}
-
+/// In a batch and alone.
 #[test]
 fn a_target_that_panics_is_an_error_of_the_generation() {
     let (target, draft, vocab) = parts();
     let target = target.with_logits_hook(|_, _, _| panic!("a fault on purpose"));
-    let error = Engine::from_parts(target, draft, vocab).unwrap().generate(&sound(0)).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Model);
-    assert!(error.hint_text().is_some());
-}
-
-#[test]
-fn logits_that_are_no_numbers_fail_their_sequence() {
-    let nan = |_, logits: &mut [Vec<f32>]| {
-        logits.iter_mut().for_each(|row| row.fill(f32::NAN));
-        Ok(())
-    };
-    assert_eq!(with_fault(nan).unwrap_err().kind(), ErrorKind::Model);
+    let alone = Engine::from_parts(target, draft, vocab).unwrap().generate(&sound(0));
+    for result in [alone, with_fault(|_, _| panic!("a fault on purpose"))] {
+        let error = result.unwrap_err();
+        assert!(error.kind() == ErrorKind::Model && error.hint_text().is_some(), "{error}");
+    }
 }
 
 #[test]
@@ -124,7 +131,6 @@ fn a_draft_model_may_do_what_it_likes() {
     let (target, draft, vocab) = parts();
     let draft = draft.unwrap();
     let healthy = Engine::from_parts(target.clone(), Some(draft.clone()), vocab.clone()).unwrap();
-    let alone: Vec<Output> = (0..6).map(|i| healthy.generate(&sound(i)).unwrap()).collect();
     for kind in 0..5 {
         let calls = AtomicUsize::new(0);
         let bad = draft.clone().with_logits_hook(move |_, _, logits| {
@@ -143,23 +149,19 @@ fn a_draft_model_may_do_what_it_likes() {
         });
         let engine = Arc::new(Engine::from_parts(target.clone(), Some(bad), vocab.clone()).unwrap());
         if kind < 4 {
-            assert_same(&engine.generate(&sound(0).without_gate()).unwrap(), &alone[0], "not in a batch");
+            let alone = engine.generate(&sound(0).without_gate()).unwrap();
+            assert_same(&alone, &healthy.generate(&sound(0)).unwrap(), "not in a batch");
         }
-        let scheduler = Scheduler::new(engine, options(6)).unwrap();
-        let handles: Vec<Handle> =
-            (0..6).map(|i| scheduler.submit(sound(i).without_gate()).unwrap()).collect();
-        for (i, handle) in handles.into_iter().enumerate() {
-            assert_same(&handle.wait().unwrap(), &alone[i], &format!("request {i}, fault {kind}"));
-        }
+        let scheduler = Scheduler::new(engine, SchedulerOptions::with_batch(6)).unwrap();
+        let handles = (0..6).map(|i| scheduler.submit(sound(i).without_gate()).unwrap()).collect();
+        assert_sound(&healthy, handles, &format!(", fault {kind}"));
         assert!(scheduler.stats().draft_forwards > 0);
     }
 }
 
 #[test]
 fn a_request_that_cannot_be_fails_alone() {
-    let engine = Arc::new(exact::engine());
-    let alone: Vec<Output> = (0..6).map(|i| engine.generate(&sound(i)).unwrap()).collect();
-    let scheduler = Scheduler::new(engine.clone(), options(4)).unwrap();
+    let (engine, scheduler) = scheduler(4, |_| ());
     // Compiling hits its budget: more states than an automaton may have.
     let digits = Constraint::regex("[0-9]{90000}").unwrap();
     let many = (0..11).fold(digits.clone(), |all, _| all.then(&digits).unwrap());
@@ -178,7 +180,10 @@ fn a_request_that_cannot_be_fails_alone() {
     }
     for (handle, expected) in handles {
         match expected {
-            Ok(i) => assert_same(&handle.wait().unwrap(), &alone[i], &format!("request {i}")),
+            Ok(i) => {
+                let alone = engine.generate(&sound(i)).unwrap();
+                assert_same(&handle.wait().unwrap(), &alone, &format!("request {i}"));
+            }
             Err(kind) => assert_eq!(handle.wait().unwrap_err().kind(), kind),
         }
     }
@@ -186,7 +191,7 @@ fn a_request_that_cannot_be_fails_alone() {
 
 #[test]
 fn contexts_that_overflow_end_by_length() {
-    let engine = Arc::new(exact::engine());
+    let (engine, scheduler) = scheduler(4, |_| ());
     let context = engine.target().config().context;
     let long = || {
         let bias = SamplingParams { logit_bias: vec![(MARK, 1e6)], ..SamplingParams::default() };
@@ -197,33 +202,26 @@ fn contexts_that_overflow_end_by_length() {
     let alone = engine.generate(&long()).unwrap();
     assert!(matches!(alone.finish, Finish::Length { .. }));
     assert_eq!(alone.stats.prompt_tokens + alone.tokens.len(), context);
-    let scheduler = Scheduler::new(engine.clone(), options(4)).unwrap();
-    let neighbours: Vec<Handle> = (0..3).map(|i| scheduler.submit(sound(i)).unwrap()).collect();
+    let neighbours = submit_sound(&scheduler, 3);
     assert_same(&scheduler.submit(long()).unwrap().wait().unwrap(), &alone, "the long one");
-    for (i, handle) in neighbours.into_iter().enumerate() {
-        assert_same(&handle.wait().unwrap(), &engine.generate(&sound(i)).unwrap(), "a neighbour");
-    }
+    assert_sound(&engine, neighbours, ", a neighbour");
 }
 
 #[test]
 fn memory_for_caches_is_a_limit() {
-    let engine = Arc::new(exact::engine());
-    let bytes = |positions| {
-        engine.target().cache_bytes(positions) + engine.draft().map_or(0, |d| d.cache_bytes(positions))
-    };
-    let mut options = options(16);
+    let (target, draft, _) = parts();
+    let bytes =
+        |positions| target.cache_bytes(positions) + draft.as_ref().map_or(0, |d| d.cache_bytes(positions));
     // Two requests of up to 512 positions; one of more than a thousand never fits.
-    (options.cache_bytes, options.prefix_bytes) = (2 * bytes(512), bytes(100));
-    let limit = options.cache_bytes;
-    let scheduler = Scheduler::new(engine.clone(), options).unwrap();
+    let limit = 2 * bytes(512);
+    let (engine, scheduler) =
+        scheduler(16, |options| (options.cache_bytes, options.prefix_bytes) = (limit, bytes(100)));
     let large = scheduler.submit(marked(1100)).unwrap();
-    let handles: Vec<Handle> = (0..12).map(|i| scheduler.submit(sound(i)).unwrap()).collect();
+    let handles = submit_sound(&scheduler, 12);
     let error = large.wait().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::TooComplex);
     assert!(error.hint_text().unwrap().contains("cache_bytes"));
-    for (i, handle) in handles.into_iter().enumerate() {
-        assert_same(&handle.wait().unwrap(), &engine.generate(&sound(i)).unwrap(), &format!("request {i}"));
-    }
+    assert_sound(&engine, handles, "");
     let figures = scheduler.stats();
     assert!(figures.most_cache_bytes > 0 && figures.most_cache_bytes <= limit, "{figures:?}");
     assert!(figures.prefix_bytes <= bytes(100), "{figures:?}");
@@ -242,9 +240,7 @@ fn until(what: &str, mut done: impl FnMut() -> bool) {
 
 #[test]
 fn dropped_and_cancelled_requests_leave_the_batch() {
-    let engine = Arc::new(exact::engine());
-    let alone = engine.generate(&sound(0)).unwrap();
-    let scheduler = Scheduler::new(engine, options(8)).unwrap();
+    let (engine, scheduler) = scheduler(8, |_| ());
     let dropped = scheduler.submit(marked(1900)).unwrap();
     let mut cancelled = scheduler.submit(marked(1900).events(true)).unwrap();
     let own = CancelToken::new();
@@ -252,7 +248,7 @@ fn dropped_and_cancelled_requests_leave_the_batch() {
     // All are under way.
     assert!(cancelled.next_event().is_some());
     until("three in the batch", || scheduler.stats().running == 3);
-    let neighbour = scheduler.submit(sound(0)).unwrap();
+    let neighbour = submit_sound(&scheduler, 1);
     drop(dropped);
     cancelled.cancel();
     own.cancel();
@@ -262,20 +258,17 @@ fn dropped_and_cancelled_requests_leave_the_batch() {
         assert!(!output.tokens.is_empty() && output.tokens.len() < 1900);
         assert!(output.tokens.iter().all(|t| *t == MARK));
     }
-    assert_same(&neighbour.wait().unwrap(), &alone, "the neighbour");
+    assert_sound(&engine, neighbour, ", the neighbour");
     until("an empty batch", || scheduler.stats().running == 0);
     assert_eq!(scheduler.stats().ended, 4);
 }
 
 #[test]
 fn a_full_queue_pushes_back() {
-    let engine = Arc::new(exact::engine());
-    let mut options = options(1);
-    options.queue = 2;
-    let scheduler = Scheduler::new(engine.clone(), options).unwrap();
+    let (engine, scheduler) = scheduler(1, |options| options.queue = 2);
     let first = scheduler.submit(marked(1900)).unwrap();
     until("the first in its place", || scheduler.stats().running == 1);
-    let waiting = [scheduler.submit(sound(0)).unwrap(), scheduler.submit(sound(1)).unwrap()];
+    let waiting = submit_sound(&scheduler, 2);
     let rejected = scheduler.try_submit(sound(2)).unwrap_err();
     assert_eq!(rejected.error.kind(), ErrorKind::Busy);
     let blocked = AtomicBool::new(true);
@@ -291,15 +284,12 @@ fn a_full_queue_pushes_back() {
         first.cancel();
         assert_same(&patient.join().unwrap(), &engine.generate(&sound(2)).unwrap(), "the patient one");
     });
-    for (i, handle) in waiting.into_iter().enumerate() {
-        assert_same(&handle.wait().unwrap(), &engine.generate(&sound(i)).unwrap(), &format!("request {i}"));
-    }
+    assert_sound(&engine, waiting, "");
 }
 
 #[test]
 fn requests_that_were_cancelled_while_they_waited_never_begin() {
-    let engine = Arc::new(exact::engine());
-    let scheduler = Scheduler::new(engine, options(1)).unwrap();
+    let (_, scheduler) = scheduler(1, |_| ());
     let first = scheduler.submit(marked(1900)).unwrap();
     until("the first in its place", || scheduler.stats().running == 1);
     let second = scheduler.submit(sound(0)).unwrap();
@@ -311,8 +301,7 @@ fn requests_that_were_cancelled_while_they_waited_never_begin() {
 
 #[test]
 fn a_dropped_scheduler_ends_what_it_has() {
-    let engine = Arc::new(exact::engine());
-    let scheduler = Scheduler::new(engine, options(2)).unwrap();
+    let (_, scheduler) = scheduler(2, |_| ());
     let handles: Vec<Handle> = (0..6).map(|_| scheduler.submit(marked(1900)).unwrap()).collect();
     until("two in the batch", || scheduler.stats().running == 2);
     drop(scheduler);
@@ -323,8 +312,7 @@ fn a_dropped_scheduler_ends_what_it_has() {
 
 #[test]
 fn events_are_those_of_the_output() {
-    let engine = Arc::new(exact::engine());
-    let scheduler = Scheduler::new(engine, options(4)).unwrap();
+    let (_, scheduler) = scheduler(4, |_| ());
     let mut handles: Vec<Handle> = (0..4).map(|i| scheduler.submit(sound(i).events(true)).unwrap()).collect();
     let mut told = Vec::new();
     for handle in &mut handles {
@@ -352,8 +340,7 @@ fn events_are_those_of_the_output() {
 
 #[test]
 fn with_one_place_requests_are_served_in_order() {
-    let engine = Arc::new(exact::engine());
-    let scheduler = Scheduler::new(engine, options(1)).unwrap();
+    let (_, scheduler) = scheduler(1, |_| ());
     let turns = Turns::default();
     let handles: Vec<Handle> = (0..8).map(|i| scheduler.submit(turns.watch(i, sound(i))).unwrap()).collect();
     handles.into_iter().for_each(|handle| assert!(handle.wait().is_ok()));
@@ -379,10 +366,7 @@ impl Turns {
 
 #[test]
 fn sequences_take_turns_when_the_rows_do_not_suffice() {
-    let engine = Arc::new(exact::engine());
-    let mut options = options(5);
-    options.rows = 2;
-    let scheduler = Scheduler::new(engine, options).unwrap();
+    let (_, scheduler) = scheduler(5, |options| options.rows = 2);
     let turns = Turns::default();
     let request = || marked(200).mode(Mode::Exact);
     let handles: Vec<Handle> = (0..5).map(|i| scheduler.submit(turns.watch(i, request())).unwrap()).collect();
@@ -406,10 +390,7 @@ fn sequences_take_turns_when_the_rows_do_not_suffice() {
 
 #[test]
 fn long_prompts_and_long_outputs_do_not_starve_each_other() {
-    let engine = Arc::new(exact::engine());
-    let mut options = options(6);
-    options.rows = 16;
-    let scheduler = Scheduler::new(engine.clone(), options).unwrap();
+    let (engine, scheduler) = scheduler(6, |options| options.rows = 16);
     // Four long generations, then prompts of many pieces.
     let endless: Vec<Handle> = (0..4).map(|_| scheduler.submit(marked(1900)).unwrap()).collect();
     until("four in the batch", || scheduler.stats().running == 4);
@@ -430,7 +411,7 @@ fn long_prompts_and_long_outputs_do_not_starve_each_other() {
 fn many_threads_hand_in_cancel_and_drop() {
     let engine = Arc::new(exact::engine().with_threads(3));
     let alone: Vec<Output> = (0..9).map(|i| engine.generate(&sound(i)).unwrap()).collect();
-    let mut options = options(5);
+    let mut options = SchedulerOptions::with_batch(5);
     (options.queue, options.compilers, options.rows) = (4, 2, 70);
     let scheduler = Scheduler::new(engine, options).unwrap();
     let (ended, cut) = (AtomicUsize::new(0), AtomicUsize::new(0));

@@ -10,10 +10,7 @@ use ffwd::sample::SamplingParams;
 use ffwd::{Constraint, Engine, ErrorKind, Finish, Matcher, Mode, Prompt, Request, TokenId, extract};
 
 use crate::kit::exact::engine;
-use crate::kit::schemas::SCHEMAS;
-
-const TEXT: &str = "Invoice INV-20417 from Bright Glacier Consulting, issued 14 March 2024. \
-    We ask for 1,840.00 EUR. Items: lamp, \"blue\" table, 3 chairs.";
+use crate::kit::schemas::{SCHEMAS, TEXT};
 
 /// Log-probabilities are sums of single-precision numbers of up to a few dozen, each with an
 /// exponential that is off by up to 3e-7.

@@ -11,10 +11,7 @@ use ffwd::{Constraint, Engine, Matcher, Mode, Output, Prompt, Request, Scheduler
 use serde_json::Value;
 
 use crate::kit::exact::engine;
-use crate::kit::schemas::SCHEMAS;
-
-const TEXT: &str = "Invoice INV-20417 from Bright Glacier Consulting, issued 14 March 2024. \
-    We ask for 1,840.00 EUR. Items: lamp, \"blue\" table, 3 chairs.";
+use crate::kit::schemas::{SCHEMAS, TEXT};
 
 /// A value's probability is a product of single-precision numbers, each of which comes from a sum
 /// over the vocabulary in another order: relative errors of 1e-6 for each of up to 100 tokens.

@@ -9,10 +9,7 @@ use ffwd_testkit::env;
 use ffwd_testkit::random::Random;
 
 use crate::kit::exact::engine;
-use crate::kit::schemas::SCHEMAS;
-
-const TEXT: &str = "Invoice INV-20417 from Bright Glacier Consulting, issued 14 March 2024. \
-    We ask for 1,840.00 EUR. Items: lamp, \"blue\" table, 3 chairs.";
+use crate::kit::schemas::{SCHEMAS, TEXT};
 
 pub fn requests() -> Vec<Box<dyn Fn() -> Request>> {
     let mut requests: Vec<Box<dyn Fn() -> Request>> = Vec::new();
@@ -65,6 +62,16 @@ pub fn check(exact: &Output, off: &Output, what: &str) {
     assert!(own <= stats.forwards && stats.forwards <= most, "{stats:?}");
 }
 
+/// The request with a random mix of draft sources and a random window.
+pub fn mixed(request: Request, random: &mut Random) -> Request {
+    let request = request
+        .forced_runs(random.below(8) > 0)
+        .lookup(random.below(4) > 0)
+        .draft_model(random.below(3) > 0)
+        .max_draft(1 + random.below(40));
+    if random.below(3) > 0 { request.without_gate() } else { request }
+}
+
 #[test]
 fn exact_equals_off_for_all_sources_and_samplings() {
     let engine = engine();
@@ -104,28 +111,9 @@ fn bad_drafts_change_nothing() {
         let request =
             || extract::embedded::request(schema, TEXT).unwrap().max_tokens(120).sampling(sampling.clone());
         let off = engine.generate(&request().mode(Mode::Off)).unwrap();
-        let prompt = off.stats.prompt_tokens;
-        let truth = off.tokens.clone();
-        for kind in 0..4u32 {
-            let truth = truth.clone();
-            let mut random = Random::new(12345 + u64::from(kind));
-            let adversary = move |history: &[u32]| -> Vec<u32> {
-                let at = history.len() - prompt;
-                match kind {
-                    0 => (0..8).map(|_| random.below(4096) as u32).collect(),
-                    1 => truth[at.min(truth.len())..].to_vec(),
-                    2 => {
-                        let mut tokens = truth[at.min(truth.len())..].to_vec();
-                        let wrong = random.below(tokens.len().max(1));
-                        if let Some(token) = tokens.get_mut(wrong) {
-                            *token = random.below(4096) as u32;
-                        }
-                        tokens
-                    }
-                    _ => vec![2, 999_999, 0, u32::MAX],
-                }
-            };
-            let request = request().without_gate().draft_override(Box::new(adversary));
+        for kind in 0..4 {
+            let source = adversary(&off, engine.vocabulary().len(), kind, 12345 + kind as u64);
+            let request = request().without_gate().draft_override(source);
             let exact = engine.generate(&request).unwrap();
             assert_eq!(exact.tokens, off.tokens, "adversary {kind}");
         }
@@ -153,16 +141,7 @@ fn random_mixes_of_sources_and_windows_change_nothing() {
             2 => format!("{half}\n{half} \"\\ number: x, name: \u{e9}\u{1f600}\n{TEXT}"),
             _ => "name: \"\", number: \\u0000\u{7}, total: }}]]".to_string(),
         };
-        let mut exact = request()
-            .source(source)
-            .forced_runs(random.below(8) > 0)
-            .lookup(random.below(4) > 0)
-            .draft_model(random.below(2) > 0)
-            .max_draft(1 + random.below(40));
-        if random.below(3) > 0 {
-            exact = exact.without_gate();
-        }
-        let exact = engine.generate(&exact).unwrap();
+        let exact = engine.generate(&mixed(request().source(source), &mut random)).unwrap();
         check(&exact, &off, &format!("round {round}"));
         let by_source = exact.stats.accepted_by_source;
         copied += by_source[DraftSource::Lookup];
@@ -259,13 +238,8 @@ fn a_prompt_beyond_the_context_is_refused() {
 
 /// A draft source between perfect and hopeless: what was chosen without drafts, with errors; legal
 /// tokens at random; or anything, also beyond the vocabulary of this size.
-fn adversary(
-    truth: Vec<u32>,
-    prompt: usize,
-    size: usize,
-    kind: usize,
-    seed: u64,
-) -> ffwd::decode::DraftOverride {
+pub fn adversary(off: &Output, size: usize, kind: usize, seed: u64) -> ffwd::decode::DraftOverride {
+    let (truth, prompt) = (off.tokens.clone(), off.stats.prompt_tokens);
     let mut random = Random::new(seed);
     Box::new(move |history: &[u32]| {
         let rest = &truth[(history.len() - prompt).min(truth.len())..];
@@ -348,18 +322,10 @@ fn many_generations_are_those_of_off() {
         let off = engine.generate(&request().mode(Mode::Off)).unwrap();
         forwards[0] += 4 * off.stats.forwards;
         for variant in 0..4 {
-            let mut exact = request()
-                .source(if random.below(2) > 0 { text.clone() } else { off.text.clone() })
-                .lookup(random.below(4) > 0)
-                .draft_model(random.below(4) > 0)
-                .max_draft(1 + random.below(30));
-            if random.below(3) > 0 {
-                exact = exact.without_gate();
-            }
+            let source = if random.below(2) > 0 { text.clone() } else { off.text.clone() };
+            let mut exact = mixed(request().source(source), &mut random);
             if variant == 3 {
-                let (truth, prompt) = (off.tokens.clone(), off.stats.prompt_tokens);
-                let source = adversary(truth, prompt, size, random.below(4), compared as u64);
-                exact = exact.draft_override(source);
+                exact = exact.draft_override(adversary(&off, size, random.below(4), compared as u64));
             }
             let exact = engine.generate(&exact).unwrap();
             if promised || exact.tokens == off.tokens {

@@ -152,46 +152,6 @@ fn closing_that_leaves_nothing_names_the_option() {
     assert!(Extractor::builder(&engine).open_objects().build(schema).is_ok());
 }
 
-/// Types whose schema says all that they accept: whatever the model writes is a value of the type.
-#[test]
-fn typed_records_fit_their_type() {
-    use std::net::IpAddr;
-    use std::num::{NonZeroI16, NonZeroU8};
-
-    #[derive(serde::Deserialize, schemars::JsonSchema)]
-    #[allow(dead_code)]
-    struct Numbers {
-        bytes: (i8, u8, NonZeroU8),
-        words: (i16, u16, NonZeroI16),
-        singles: (i32, u32, f32),
-        doubles: (i64, u64, f64),
-        quads: (i128, u128),
-        sizes: (isize, usize),
-        letter: char,
-        address: IpAddr,
-        maybe: Option<i8>,
-    }
-    let schema = schemars::schema_for!(Numbers).to_value().to_string();
-    let engine = Engine::embedded().unwrap();
-    let extractor = Extractor::new(&engine, schema).unwrap();
-    assert!(extractor.warnings().is_empty(), "{:?}", extractor.warnings());
-    let text = "Call 4155550123 or 99999999999999999999999999999999999999999999 at 10.0.0.256, -40000 times.";
-    let mut records = 0;
-    for seed in 0..30 {
-        let request = extractor.request(text).unwrap().temperature(1.5).seed(seed).max_tokens(700);
-        let output = engine.generate(&request).unwrap();
-        if output.complete {
-            let record: Result<Numbers, _> = serde_json::from_str(&output.text);
-            assert!(record.is_ok(), "{}: {}", output.text, record.err().unwrap());
-            records += 1;
-        }
-    }
-    assert!(records > 10, "{records}");
-    // As a typed extraction: the model copies numbers that the types do not hold.
-    let numbers: Numbers = engine.extract(text).unwrap();
-    assert!(numbers.letter != '\0');
-}
-
 /// Counts the schemas that the engine reads.
 struct Reads(Arc<AtomicUsize>);
 

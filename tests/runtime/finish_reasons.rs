@@ -11,9 +11,8 @@ use ffwd_testkit::random::Random;
 use serde_json::{Value, json};
 
 use crate::kit::exact::engine;
+use crate::kit::schemas::TEXT;
 
-const TEXT: &str = "Invoice INV-20417 from Bright Glacier Consulting, issued 14 March 2024. \
-    We ask for 1,840.00 EUR. Items: lamp, \"blue\" table, 3 chairs.";
 const SCHEMA: &str = r#"{"type":"object","properties":{"number":{"type":"string"},"vendor":{"type":"string",
     "maxLength":40},"items":{"type":"array","items":{"type":"string","maxLength":20},"maxItems":4},
     "total":{"type":"number"}},"required":["number","vendor","items","total"],"additionalProperties":false}"#;
@@ -296,15 +295,12 @@ fn outputs_are_closed_whenever_the_shortest_fits() {
         let (schema, texts, all) = small_schema(&mut random);
         let least = texts.iter().map(|t| fewest(&tokens, longest, t)).min().unwrap();
         let constraint = Constraint::json_schema(schema.to_string()).unwrap();
-        let sampling = SamplingParams {
-            temperature: [0.0, 1.0, 2.0][random.below(3)],
-            seed: round,
-            ..SamplingParams::default()
-        };
+        let temperature = [0.0, 1.0, 2.0][random.below(3)];
         let with = |limit: usize| {
             Request::new(Prompt::text(TEXT))
                 .constraint(constraint.clone())
-                .sampling(sampling.clone())
+                .temperature(temperature)
+                .seed(round)
                 .max_tokens(limit)
                 .close_before_limit(true)
         };

@@ -13,45 +13,31 @@ use serde_json::{Value, json};
 
 use crate::kit::metadata::{Meta, Metadata, file, of_json, text, texts, value};
 
-/// What tokenizers stumble over.
-const AWKWARD: &[&str] = &[
-    "",
-    " ",
-    "   ",
-    "a",
-    " a",
-    "  a  b   c ",
-    "\n",
-    "\r\n\r\n",
-    " \n \n\n  x",
-    "\t\tif (a[0] == 'b') {\n\t\t\treturn x->y; // no\n\t}",
-    "I'll, you've, we're; he'd 'S 'RE 'LL it's IT'S don\u{2019}t 'tis",
-    "1 12 123 1234 12345 3.14159 1,234,567.89 \u{0661}\u{0662}\u{0663} \u{2460}\u{00bd} x2y",
-    "\u{4f60}\u{597d}\u{ff0c}\u{4e16}\u{754c} \u{3053}\u{3093} \u{0939}\u{093f}\u{0928}\u{094d}\u{0926}\u{0940} \u{e2a}\u{e27}\u{e31}",
-    "e\u{301} \u{e9} \u{1e69} s\u{323}\u{307} \u{fb01} \u{212b} \u{ac00} \u{1100}\u{1161}",
-    "\u{1f600}\u{1f468}\u{200d}\u{1f469}\u{200d}\u{1f467} \u{1f1e9}\u{1f1ea} \u{2764}\u{fe0f}",
-    "\u{a0}\u{2003}x\u{2028}y\u{3000}z\u{85}\u{b}\u{c}",
-    "\u{0}\u{1}\u{7f}\u{feff}\u{fffd}\u{e000}",
-    "<|im_start|>user\n<|im_end|><|endoftext|> <think> </think>a<tool_call>",
-    "$+<=>^~| !?#%&*()-_[]{}@\\\"/:;.,`\u{ab}\u{bb}\u{2014}",
-    "{\"a\": [1, 2.50e-3, null], \"b\\n\": \"\u{e4}\u{f6}\"}",
-    "na\u{ef}ve fa\u{e7}ade \u{17f}he'\u{17f} \u{1c5}\u{2b0}",
-];
+/// What tokenizers stumble over, and pieces of usual texts.
+#[derive(serde::Deserialize)]
+struct SampleTexts {
+    awkward: Vec<String>,
+    snippets: Vec<String>,
+}
 
-const SNIPPETS: &[&str] = &[" ", "  ", "\n", "the", " of", "ing", "'s", "12", "0", "A", "\u{e9}", "-"];
-
-/// Texts put together from the awkward ones, their characters and any characters.
-fn random_text(random: &mut Random) -> String {
-    let mut out = String::new();
-    for _ in 0..1 + random.below(12) {
-        match random.below(4) {
-            0 => out.push_str(random.pick::<&str>(AWKWARD)),
-            1 => out.extend(random.pick(AWKWARD).chars().nth(random.below(20))),
-            2 => out.extend(char::from_u32(random.below(0x3000) as u32)),
-            _ => out.push_str(random.pick::<&str>(SNIPPETS)),
-        }
+impl SampleTexts {
+    fn read() -> SampleTexts {
+        serde_json::from_str(include_str!("../data/gguf/texts.json")).unwrap()
     }
-    out
+
+    /// A text put together from the awkward ones, their characters and any characters.
+    fn random(&self, random: &mut Random) -> String {
+        let mut out = String::new();
+        for _ in 0..1 + random.below(12) {
+            match random.below(4) {
+                0 => out.push_str(random.pick::<String>(&self.awkward)),
+                1 => out.extend(random.pick::<String>(&self.awkward).chars().nth(random.below(20))),
+                2 => out.extend(char::from_u32(random.below(0x3000) as u32)),
+                _ => out.push_str(random.pick::<String>(&self.snippets)),
+            }
+        }
+        out
+    }
 }
 
 /// Both give the same tokens for all texts, and mean the same by them.
@@ -63,9 +49,9 @@ fn same(name: &str, got: &Vocabulary, want: &Vocabulary, rounds: usize) {
         assert_eq!(got.is_special(id), want.is_special(id), "{name}: token {id}");
         assert_eq!(got.token_text(id), want.token_text(id), "{name}: token {id}");
     }
-    let mut random = Random::new(7);
-    let more = (0..rounds).map(|_| random_text(&mut random));
-    for text in AWKWARD.iter().map(|t| (*t).to_owned()).chain(more) {
+    let (texts, mut random) = (SampleTexts::read(), Random::new(7));
+    let more = (0..rounds).map(|_| texts.random(&mut random));
+    for text in texts.awkward.iter().cloned().chain(more) {
         assert_eq!(got.encode(&text).unwrap(), want.encode(&text).unwrap(), "{name}: {text:?}");
         let (a, b) = (got.encode_template(&text).unwrap(), want.encode_template(&text).unwrap());
         assert_eq!(a, b, "{name}: {text:?} as a template");
@@ -82,53 +68,24 @@ fn of(metadata: &Metadata) -> ffwd::Result<Vocabulary> {
 
 #[test]
 fn byte_level_tokenizers_of_every_known_name() {
-    let split =
-        |p: &str| json!({"type": "Split", "pattern": {"Regex": p}, "behavior": "Isolated", "invert": false});
-    let bytes = |regex: bool| json!({"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": regex});
-    // As the tokenizer.json of these models have it.
-    let qwen2 = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
-    let gpt4o = concat!(
-        r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?",
-        r"|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?",
-        r"|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"
-    );
-    let digits = json!({"type": "Digits", "individual_digits": true});
     let mut json = embedded_json();
     // A token that is looked for in texts, and no control token.
     json["added_tokens"].as_array_mut().unwrap().push(
         json!({"id": 4096, "content": "of the", "single_word": false, "lstrip": false, "rstrip": false, "normalized": false, "special": false}),
     );
     let own = json["pre_tokenizer"].clone();
-    for (names, normalizer, cut, ignore_merges) in [
-        (&["llama-bpe", "llama3", "llama-v3"][..], Value::Null, own.clone(), true),
-        (&["dbrx"], Value::Null, own, false),
-        (
-            &["gpt-4o", "llama4"],
-            Value::Null,
-            json!({"type": "Sequence", "pretokenizers": [split(gpt4o), bytes(false)]}),
-            false,
-        ),
-        (&["gpt-2", "phi-2"], Value::Null, bytes(true), false),
-        (
-            &["qwen2", "deepseek-r1-qwen"],
-            json!({"type": "NFC"}),
-            json!({"type": "Sequence", "pretokenizers": [split(qwen2), bytes(false)]}),
-            false,
-        ),
-        (
-            &["smollm", "starcoder", "refact"],
-            Value::Null,
-            json!({"type": "Sequence", "pretokenizers": [digits, bytes(true)]}),
-            false,
-        ),
-    ] {
+    // Names, normalizer, pre-tokenizer (null for that of the embedded models) and `ignore_merges`, as the
+    // tokenizer.json of these models have them.
+    for line in include_str!("../data/gguf/pre_tokenizers.jsonl").lines() {
+        let (names, normalizer, cut, ignore_merges): (Vec<String>, Value, Value, bool) =
+            serde_json::from_str(line).unwrap();
         json["normalizer"] = normalizer;
-        json["pre_tokenizer"] = cut;
+        json["pre_tokenizer"] = if cut.is_null() { own.clone() } else { cut };
         json["model"]["ignore_merges"] = ignore_merges.into();
         let text = json.to_string();
         let want = Vocabulary::from_bytes(text.as_bytes()).unwrap().with_eos(vec![2]);
         for name in names {
-            let mut metadata = of_json(&json, name, 2);
+            let mut metadata = of_json(&json, &name, 2);
             // Unused ids fill the logits up; they are no tokens and may be spelled alike.
             if let Meta::Texts(tokens) = value(&mut metadata, "tokens") {
                 tokens.extend([b"[PAD]".to_vec(), b"[PAD]".to_vec()]);
@@ -137,10 +94,10 @@ fn byte_level_tokenizers_of_every_known_name() {
                 types.extend([5, 5]);
             }
             let got = of(&metadata).unwrap();
-            same(name, &got, &want, 2000);
+            same(&name, &got, &want, 2000);
             let marked = |v: &Vocabulary| v.clone().with_markers(&["<think>", "</think>"]).unwrap();
             assert!(!marked(&got).is_special(got.token_id("<think>").unwrap()));
-            same(name, &marked(&got), &marked(&want), 300);
+            same(&name, &marked(&got), &marked(&want), 300);
         }
     }
 }
@@ -390,65 +347,43 @@ fn small() -> [Metadata; 2] {
     [byte_level.map(|(key, value)| (format!("tokenizer.ggml.{key}"), value)).into(), sentence_piece(&pieces)]
 }
 
+/// The value after a change: another one, a list without its first entry, or one with another entry.
+/// Texts are in Latin-1, so that they can be wrong UTF-8.
+fn changed(value: &Meta, change: &Value) -> Meta {
+    let bytes = |text: &Value| -> Vec<u8> { text.as_str().unwrap().chars().map(|c| c as u8).collect() };
+    let count = |number: &Value| number.as_u64().unwrap() as usize;
+    let (name, with) = change.as_object().unwrap().iter().next().unwrap();
+    match (&**name, value) {
+        ("text", _) => Meta::Text(bytes(with)),
+        ("texts", _) => Meta::Texts(with.as_array().unwrap().iter().map(bytes).collect()),
+        ("numbers", _) => Meta::Numbers(vec![with[0].as_i64().unwrap() as i32; count(&with[1])]),
+        // Null is not a number.
+        ("floats", _) => Meta::Floats(vec![with[0].as_f64().unwrap_or(f64::NAN) as f32; count(&with[1])]),
+        ("entry", Meta::Texts(list)) => {
+            let mut list = list.clone();
+            list[count(&with[0])] = bytes(&with[1]);
+            Meta::Texts(list)
+        }
+        ("shorter", Meta::Texts(list)) => Meta::Texts(list[1..].to_vec()),
+        ("shorter", Meta::Numbers(list)) => Meta::Numbers(list[1..].to_vec()),
+        ("shorter", Meta::Floats(list)) => Meta::Floats(list[1..].to_vec()),
+        _ => panic!("{change}"),
+    }
+}
+
 #[test]
 fn what_is_wrong_is_named() {
-    use ErrorKind::{Model, Tokenizer, TooComplex, Unsupported};
-    let change = |list: &Meta, at: usize, to: &[u8]| {
-        let Meta::Texts(mut list) = list.clone() else { unreachable!() };
-        list[at] = to.into();
-        Meta::Texts(list)
-    };
-    let shorter = |list: &Meta| match list {
-        Meta::Texts(list) => Meta::Texts(list[1..].to_vec()),
-        Meta::Numbers(list) => Meta::Numbers(list[1..].to_vec()),
-        Meta::Floats(list) => Meta::Floats(list[1..].to_vec()),
-        _ => unreachable!(),
-    };
     let [byte_level, spm] = small();
-    type Change<'a> = Box<dyn Fn(&Meta) -> Meta + 'a>;
-    let to = |m: Meta| -> Change<'_> { Box::new(move |_| m.clone()) };
-    let cases: Vec<(&Metadata, &str, Change, ErrorKind, &str)> = vec![
-        (&byte_level, "model", to(text("bert")), Unsupported, "bert"),
-        (&byte_level, "pre", to(text("tekken")), Unsupported, "`tekken` of `tokenizer.ggml.pre`"),
-        (&byte_level, "token_type", Box::new(shorter), Tokenizer, "token_type"),
-        (&byte_level, "tokens", Box::new(shorter), Tokenizer, "token_type"),
-        (&byte_level, "tokens", Box::new(|l| change(l, 5, b"ab")), Tokenizer, "are both `ab`"),
-        (
-            &byte_level,
-            "tokens",
-            Box::new(|l| change(l, 5, b"\xff\xfe")),
-            Model,
-            "entry 5 of `tokenizer.ggml.tokens`",
-        ),
-        (&byte_level, "tokens", to(Meta::Numbers(vec![1])), Model, "tokens"),
-        (&byte_level, "tokens", to(text("a")), Model, "tokens"),
-        (
-            &byte_level,
-            "token_type",
-            to(Meta::Numbers(vec![9; 259])),
-            Tokenizer,
-            "entry 0 of `tokenizer.ggml.token_type`",
-        ),
-        (&byte_level, "token_type", Box::new(|_| texts(&["a"])), Model, "token_type"),
-        (&byte_level, "merges", to(texts(&["a b", "ab z"])), Tokenizer, "`abz`, which"),
-        (&byte_level, "merges", to(texts(&["a b", "xy c"])), Tokenizer, "entry 1 of `tokenizer.ggml.merges`"),
-        (&byte_level, "merges", to(texts(&["ab"])), Tokenizer, "not two tokens"),
-        (&byte_level, "merges", to(texts(&[""])), Tokenizer, "not two tokens"),
-        (&byte_level, "merges", to(texts(&[" "])), Tokenizer, "not two tokens"),
-        (&byte_level, "merges", to(Meta::Texts(vec![b"a \xff".to_vec()])), Model, "merges"),
-        (&spm, "scores", Box::new(shorter), Tokenizer, "scores"),
-        (&spm, "scores", to(Meta::Floats(vec![0.0; 264])), Unsupported, "tokenizer.ggml.scores"),
-        (&spm, "scores", to(Meta::Floats(vec![f32::NAN; 264])), Tokenizer, "scores"),
-        (&spm, "tokens", Box::new(|l| change(l, 30, b"<0x1b>")), Tokenizer, "byte 0x1B"),
-        (&spm, "tokens", Box::new(|l| change(l, 261, b"z")), Unsupported, "without one for `b`"),
-    ];
-    for (from, key, change, kind, said) in cases {
-        let mut metadata = from.clone();
+    for line in include_str!("../data/gguf/refused_tokenizers.jsonl").lines() {
+        let (from, key, change, kind, said): (String, String, Value, String, String) =
+            serde_json::from_str(line).unwrap();
+        let mut metadata = if from == "byte_level" { byte_level.clone() } else { spm.clone() };
         assert!(of(&metadata).is_ok());
-        let value = value(&mut metadata, key);
-        *value = change(value);
+        let value = value(&mut metadata, &key);
+        *value = changed(value, &change);
         let error = of(&metadata).unwrap_err();
-        assert!(error.kind() == kind && error.to_string().contains(said), "{key}, {said}: {error:?}");
+        let found = format!("{:?}", error.kind());
+        assert!(found == kind && error.to_string().contains(&said), "{line}: {error:?}");
     }
     for (from, keys) in
         [(&byte_level, &["model", "pre", "tokens", "token_type", "merges"][..]), (&spm, &["scores"])]
@@ -463,11 +398,11 @@ fn what_is_wrong_is_named() {
     let mut metadata = byte_level.clone();
     *value(&mut metadata, "tokens") = Meta::Texts(vec![Vec::new(); (1 << 20) + 1]);
     let error = of(&metadata).unwrap_err();
-    assert!(error.kind() == TooComplex && error.to_string().contains("tokens"), "{error:?}");
+    assert!(error.kind() == ErrorKind::TooComplex && error.to_string().contains("tokens"), "{error:?}");
     let mut metadata = byte_level.clone();
     *value(&mut metadata, "merges") = Meta::Texts(vec![vec![b'a'; 1 << 20]; 65]);
     let error = of(&metadata).unwrap_err();
-    assert!(error.kind() == TooComplex && error.to_string().contains("merges"), "{error:?}");
+    assert!(error.kind() == ErrorKind::TooComplex && error.to_string().contains("merges"), "{error:?}");
     // Claimed and not there.
     for n in [1 << 19, 1 << 40, u64::MAX] {
         for kind in [0, 5, 8, 9, 12, 77] {

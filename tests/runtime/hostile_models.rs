@@ -4,12 +4,16 @@
 //! test with a limit runs in a process of its own.
 
 use ffwd::model::embedded::DRAFT_GGUF;
-use ffwd::model::{LoadOptions, Model, ModelConfig, Precision};
+use ffwd::model::{LoadOptions, Model, ModelConfig};
 use ffwd_testkit::child;
 use ffwd_testkit::random::Random;
 
 use crate::kit::allocations::largest;
 use crate::kit::{gguf, models};
+
+const CONFIG: &[u8] = include_bytes!("../../examples/data/shakespeare-char-1m/config.json");
+const WEIGHTS: &[u8] = include_bytes!("../../examples/data/shakespeare-char-1m/model.safetensors");
+const SHAKESPEARE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/data/shakespeare-char-1m");
 
 /// Far above the need of the files here (a megabyte, widened four times), far below a false count.
 const LIMIT: usize = 64 << 20;
@@ -39,6 +43,28 @@ fn run(model: &Model) {
     }
 }
 
+/// What loads in spite of the damage, which must run, and what is refused.
+#[derive(Default)]
+struct Outcomes {
+    loaded: usize,
+    refused: usize,
+}
+
+impl Outcomes {
+    fn note(&mut self, result: ffwd::Result<Model>) {
+        match result {
+            Ok(model) => {
+                self.loaded += 1;
+                run(&model);
+            }
+            Err(error) => {
+                self.refused += 1;
+                assert!(!error.message().is_empty());
+            }
+        }
+    }
+}
+
 #[test]
 fn damaged_gguf_headers() {
     if !child::is_child(module_path!(), "damaged_gguf_headers", &[]) {
@@ -47,8 +73,7 @@ fn damaged_gguf_headers() {
     let header = find(DRAFT_GGUF, b"blk.0.attn_norm.weight").max(find(DRAFT_GGUF, b"token_embd.weight"));
     assert!(header > 1000, "the table of tensors follows the metadata");
     let mut random = Random::new(0x5eed);
-    let (mut loaded, mut refused) = (0, 0);
-    let options = LoadOptions::with_precision(Precision::F32);
+    let (mut outcomes, options) = (Outcomes::default(), models::f32_options());
     for round in 0..3000 {
         let mut file = DRAFT_GGUF.to_vec();
         // Most rounds damage the first bytes and the table, where counts, shapes and offsets are.
@@ -61,17 +86,9 @@ fn damaged_gguf_headers() {
             }
             _ => file.truncate(random.below(DRAFT_GGUF.len())),
         }
-        match Model::from_gguf_bytes(&file, &options) {
-            Ok(model) => {
-                loaded += 1;
-                run(&model);
-            }
-            Err(e) => {
-                refused += 1;
-                assert!(!e.message().is_empty());
-            }
-        }
+        outcomes.note(Model::from_gguf_bytes(&file, &options));
     }
+    let Outcomes { loaded, refused } = outcomes;
     println!("{loaded} loaded, {refused} refused, largest allocation {}", largest());
     assert!(refused > 1500 && loaded > 10, "the damage matters, and not all of it hits: {loaded}, {refused}");
     assert!(largest() < LIMIT);
@@ -86,12 +103,9 @@ fn damaged_configurations() {
     if !child::is_child(module_path!(), "damaged_configurations", &[]) {
         return;
     }
-    let config = include_bytes!("../../examples/data/shakespeare-char-1m/config.json");
-    let weights = include_bytes!("../../examples/data/shakespeare-char-1m/model.safetensors");
-    let mut random = Random::new(77);
-    let mut loaded = 0;
+    let (mut random, mut outcomes) = (Random::new(77), Outcomes::default());
     for round in 0..3000 {
-        let mut text = config.to_vec();
+        let mut text = CONFIG.to_vec();
         if round % 2 == 0 {
             // Other digits keep it JSON.
             let digits: Vec<usize> = (0..text.len()).filter(|i| text[*i].is_ascii_digit()).collect();
@@ -101,14 +115,11 @@ fn damaged_configurations() {
         } else {
             damage(&mut text, usize::MAX, &mut random);
         }
-        if ModelConfig::from_json(&text).is_ok()
-            && let Ok(model) = Model::from_safetensors_bytes(&text, weights, &LoadOptions::default())
-        {
-            loaded += 1;
-            run(&model);
+        if ModelConfig::from_json(&text).is_ok() {
+            outcomes.note(Model::from_safetensors_bytes(&text, WEIGHTS, &LoadOptions::default()));
         }
     }
-    assert!(loaded > 10, "{loaded}");
+    assert!(outcomes.loaded > 10, "{}", outcomes.loaded);
     assert!(largest() < LIMIT);
 }
 
@@ -117,23 +128,17 @@ fn damaged_safetensors() {
     if !child::is_child(module_path!(), "damaged_safetensors", &[]) {
         return;
     }
-    let config = include_bytes!("../../examples/data/shakespeare-char-1m/config.json");
-    let weights = include_bytes!("../../examples/data/shakespeare-char-1m/model.safetensors");
-    let mut random = Random::new(99);
-    let mut refused = 0;
+    let (mut random, mut outcomes) = (Random::new(99), Outcomes::default());
     for round in 0..1500 {
-        let mut file = weights.to_vec();
+        let mut file = WEIGHTS.to_vec();
         if round % 4 == 0 {
-            file.truncate(random.below(weights.len()));
+            file.truncate(random.below(WEIGHTS.len()));
         } else {
             damage(&mut file, 4000, &mut random);
         }
-        match Model::from_safetensors_bytes(config, &file, &LoadOptions::default()) {
-            Ok(model) => run(&model),
-            Err(_) => refused += 1,
-        }
+        outcomes.note(Model::from_safetensors_bytes(CONFIG, &file, &LoadOptions::default()));
     }
-    assert!(refused > 500, "{refused}");
+    assert!(outcomes.refused > 500, "{}", outcomes.refused);
     assert!(largest() < LIMIT);
 }
 
@@ -149,33 +154,20 @@ fn damaged_files_of_other_families() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("m.gguf");
     let mut random = Random::new(0xfa11);
-    let long_rope = serde_json::json!({"partial_rotary_factor": 0.125,
-        "original_max_position_embeddings": 64, "rope_scaling": {"rope_type": "longrope",
-        "short_factor": [1.0, 1.0, 1.5, 2.0], "long_factor": [1.0, 2.0, 8.0, 20.0]}});
-    for (family, more) in [
-        ("llama", serde_json::json!({})),
-        ("qwen2", serde_json::json!({})),
-        ("qwen3", serde_json::json!({})),
-        ("gemma3_text", serde_json::json!({"sliding_window": 5, "tie_word_embeddings": true})),
-        ("phi3", long_rope),
-        ("granite", serde_json::json!({"embedding_multiplier": 12.0, "logits_scaling": 8.0})),
-        ("olmo2", serde_json::json!({})),
-        ("smollm3", serde_json::json!({})),
-    ] {
-        let config = models::config(family, [64, 256, 256, 1, 4, 2, 64], more);
-        let mut weights = models::weights(&config, DType::F32, 3);
+    for row in models::families("damage") {
+        let (family, config) = (&*row.family, &row.config);
+        let mut weights = models::weights(config, DType::F32, 3);
         if family == "llama" {
             let divisors = Tensor::ones(32, DType::F32, &Device::Cpu).unwrap();
             weights.insert("rope_freqs.weight".into(), divisors);
         }
-        let c = ModelConfig::from_json(config.to_string().as_bytes()).unwrap();
-        gguf::write_gguf_with(&path, &weights, &c, &|name| match name {
+        gguf::write_gguf_with(&path, &weights, &models::parsed(config), &|name| match name {
             "blk.0.ffn_down.weight" | "output.weight" => GgmlDType::Q6K,
             _ => GgmlDType::Q4K,
         });
         let whole = std::fs::read(&path).unwrap();
         let header = whole.windows(4).rposition(|w| w == b"norm").unwrap() + 100;
-        let (mut loaded, mut refused) = (0, 0);
+        let mut outcomes = Outcomes::default();
         for round in 0..700 {
             let mut file = whole.clone();
             match round % 3 {
@@ -184,14 +176,9 @@ fn damaged_files_of_other_families() {
                 1 => damage(&mut file, usize::MAX, &mut random),
                 _ => file.truncate(random.below(whole.len())),
             }
-            match Model::from_gguf_bytes(&file, &LoadOptions::default()) {
-                Ok(model) => {
-                    loaded += 1;
-                    run(&model);
-                }
-                Err(_) => refused += 1,
-            }
+            outcomes.note(Model::from_gguf_bytes(&file, &LoadOptions::default()));
         }
+        let Outcomes { loaded, refused } = outcomes;
         assert!(refused > 200 && loaded > 100, "{family}: {loaded} loaded, {refused} refused");
     }
     assert!(largest() < LIMIT);
@@ -255,11 +242,8 @@ fn folders_without_a_model_say_so() {
         assert!(load().message().contains(part), "{text}: {}", load());
     }
     std::fs::write(&index, r#"{"weight_map":{"a":"gone.safetensors"}}"#).unwrap();
-    std::fs::write(
-        dir.path().join("config.json"),
-        include_bytes!("../../crates/runtime/assets/extract-5m/config.json"),
-    )
-    .unwrap();
+    let config = include_bytes!("../../crates/runtime/assets/extract-5m/config.json");
+    std::fs::write(dir.path().join("config.json"), config).unwrap();
     assert_eq!(load().kind(), ffwd::ErrorKind::Io);
     assert!(Model::from_dir("/nonexistent", &LoadOptions::default()).is_err());
 }
@@ -267,26 +251,10 @@ fn folders_without_a_model_say_so() {
 #[test]
 fn shards_are_read_together() {
     let dir = tempfile::tempdir().unwrap();
-    let weights = include_bytes!("../../examples/data/shakespeare-char-1m/model.safetensors");
-    let tensors = candle_core::safetensors::load_buffer(weights, &candle_core::Device::Cpu).unwrap();
-    let mut shards = [std::collections::HashMap::new(), std::collections::HashMap::new()];
-    let mut map = serde_json::Map::new();
-    for (i, (name, t)) in tensors.into_iter().enumerate() {
-        map.insert(name.clone(), format!("part-{}.safetensors", i % 2).into());
-        shards[i % 2].insert(name, t);
-    }
-    for (i, shard) in shards.iter().enumerate() {
-        candle_core::safetensors::save(shard, dir.path().join(format!("part-{i}.safetensors"))).unwrap();
-    }
-    let index = serde_json::json!({ "weight_map": map });
-    std::fs::write(dir.path().join("model.safetensors.index.json"), index.to_string()).unwrap();
-    let config = include_bytes!("../../examples/data/shakespeare-char-1m/config.json");
-    std::fs::write(dir.path().join("config.json"), config).unwrap();
+    let tensors = candle_core::safetensors::load_buffer(WEIGHTS, &candle_core::Device::Cpu).unwrap();
+    models::write_dir(dir.path(), &serde_json::from_slice(CONFIG).unwrap(), &tensors, 2);
     let options = LoadOptions::default();
-    let (a, b) = (
-        Model::from_dir(dir.path(), &options).unwrap(),
-        Model::from_safetensors_bytes(config, weights, &options).unwrap(),
-    );
-    let logits = |m: &Model| m.forward(&[1, 2, 3], &mut m.new_cache().unwrap(), 0..3).unwrap();
-    assert_eq!(logits(&a), logits(&b));
+    let (a, b) =
+        (Model::from_dir(dir.path(), &options).unwrap(), Model::from_dir(SHAKESPEARE, &options).unwrap());
+    assert_eq!(models::all(&a, &[1, 2, 3]), models::all(&b, &[1, 2, 3]));
 }

@@ -163,15 +163,11 @@ fn in_a_batch_they_give_what_they_give_alone() {
     let engine = Arc::new(engine());
     let constraints = constraints(&engine);
     let request = |i: usize| {
-        let sampling = SamplingParams {
-            temperature: if i.is_multiple_of(3) { 0.0 } else { 1.0 },
-            seed: i as u64,
-            ..SamplingParams::default()
-        };
         let mode = [Mode::Exact, Mode::Off, Mode::Exact, Mode::Canonical][i % 4];
         Request::new(Prompt::text(&TEXT[i % 20..]))
             .constraint(constraints[i % constraints.len()].clone())
-            .sampling(sampling)
+            .temperature(if i.is_multiple_of(3) { 0.0 } else { 1.0 })
+            .seed(i as u64)
             .mode(mode)
             .close_before_limit(i.is_multiple_of(5))
             .max_tokens(12 + i)

@@ -18,7 +18,6 @@ mod evaluation;
 mod exactness;
 mod extractor;
 mod families;
-mod family_definitions;
 mod finish_reasons;
 mod gguf_tokenizers;
 mod hostile_models;

@@ -10,10 +10,7 @@ use ffwd::{Constraint, Mode, Output, Prompt, Request, SchedulerOptions, extract}
 use ffwd_testkit::random::Random;
 
 use crate::kit::exact::engine;
-use crate::kit::schemas::SCHEMAS;
-
-pub const TEXT: &str = "Invoice INV-20417 from Bright Glacier Consulting, issued 14 March 2024. \
-    We ask for 1,840.00 EUR. Items: lamp, \"blue\" table, 3 chairs.";
+use crate::kit::schemas::{SCHEMAS, TEXT};
 
 /// Schemas in all modes and with several mixes of sources, thinking, and a completion at the limit.
 pub fn requests() -> Vec<Request> {

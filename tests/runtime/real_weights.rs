@@ -10,7 +10,7 @@ use ffwd::{Engine, Finish, Mode, Request};
 use ffwd_testkit::data::{SMOLLM2, real_model};
 use ffwd_testkit::random::Random;
 
-use crate::kit::schemas::SCHEMAS;
+use crate::kit::schemas::{SCHEMAS, TEXT};
 
 /// One engine for all tests of this file: loading takes longer than most of them.
 fn engine() -> Option<&'static Engine> {
@@ -83,9 +83,6 @@ fn greedy_answers_are_those_of_another_implementation() {
         assert!(output.text.starts_with(answer), "{question:?} gives {:?}", output.text);
     }
 }
-
-const TEXT: &str = "Invoice INV-20417 from Bright Glacier Consulting, issued 14 March 2024. \
-    We ask for 1,840.00 EUR. Items: lamp, \"blue\" table, 3 chairs.";
 
 #[test]
 fn exact_writes_what_off_writes() {

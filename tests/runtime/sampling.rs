@@ -76,6 +76,23 @@ fn settings() -> Vec<SamplingParams> {
     ]
 }
 
+/// Checks counts of draws against their probabilities, by chi-square over the cells with five draws or
+/// more. The sum has mean cells - 1 and variance 2 (cells - 1): five standard deviations. Seeds are fixed,
+/// so that this does not fail by chance.
+fn check_chi_square(draws: u64, cells: impl Iterator<Item = (u64, f64)>, least: usize, what: &str) {
+    let (mut chi, mut used) = (0.0, 0);
+    for (count, p) in cells {
+        let expected = p * draws as f64;
+        assert!(p > 0.0 || count == 0, "{what}: what is cut is never drawn");
+        if expected >= 5.0 {
+            chi += (count as f64 - expected).powi(2) / expected;
+            used += 1;
+        }
+    }
+    let freedom = (used - 1) as f64;
+    assert!(used >= least && chi <= freedom + 5.0 * (2.0 * freedom).sqrt() + 1e-9, "{what}: {chi} {freedom}");
+}
+
 #[test]
 fn draws_follow_the_reference_distribution() {
     const DRAWS: u64 = 4000;
@@ -91,20 +108,7 @@ fn draws_follow_the_reference_distribution() {
             let s = sampler.sample(&mut logits.clone(), mask.as_deref(), position, &history).unwrap();
             counts[s.token as usize] += 1;
         }
-        let (mut chi, mut cells) = (0.0, 0);
-        for (count, p) in counts.iter().zip(&want) {
-            let expected = p * DRAWS as f64;
-            if *p == 0.0 {
-                assert_eq!(*count, 0, "case {case}: what is cut is never drawn");
-            } else if expected >= 5.0 {
-                chi += (*count as f64 - expected).powi(2) / expected;
-                cells += 1;
-            }
-        }
-        // Mean cells - 1, variance 2 (cells - 1): five standard deviations. Seeds are fixed, so
-        // this does not fail by chance.
-        let freedom = f64::from(cells - 1);
-        assert!(chi <= freedom + 5.0 * (2.0 * freedom).sqrt() + 1e-9, "case {case}: {chi} with {freedom}");
+        check_chi_square(DRAWS, counts.into_iter().zip(want), 1, &format!("case {case}"));
     }
 }
 
@@ -206,19 +210,10 @@ fn sequences_follow_the_enumerated_distribution() {
             }
             *counts.entry(sequence).or_default() += 1;
         }
-        let (mut chi, mut cells, mut drawn) = (0.0, 0, 0);
-        for (sequence, p) in &want {
-            let expected = p * DRAWS as f64;
-            let count = counts.remove(sequence).unwrap_or(0);
-            drawn += count;
-            if expected >= 5.0 {
-                chi += (count as f64 - expected).powi(2) / expected;
-                cells += 1;
-            }
-        }
-        assert!(counts.is_empty() && drawn == DRAWS, "case {case}: impossible sequences {counts:?}");
-        let freedom = f64::from(cells - 1);
-        assert!(cells > 10 && chi <= freedom + 5.0 * (2.0 * freedom).sqrt(), "case {case}: {chi} {freedom}");
+        let cells: Vec<_> = want.iter().map(|(s, p)| (counts.remove(s).unwrap_or(0), *p)).collect();
+        assert!(counts.is_empty(), "case {case}: impossible sequences {counts:?}");
+        assert_eq!(cells.iter().map(|cell| cell.0).sum::<u64>(), DRAWS);
+        check_chi_square(DRAWS, cells.into_iter(), 11, &format!("case {case}"));
     }
 }
 

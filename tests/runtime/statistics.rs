@@ -7,7 +7,6 @@
 use std::collections::BTreeMap;
 
 use candle_core::DType;
-use ffwd::model::{LoadOptions, Model, Precision};
 use ffwd::sample::SamplingParams;
 use ffwd::{CompiledGrammar, Constraint, Engine, Mode, Prompt, Request, Vocabulary};
 use ffwd_testkit::env;
@@ -200,11 +199,8 @@ fn any_draft_leaves_every_probability_as_it_is() {
 /// An engine with random models for the nine tokens.
 fn engine() -> Engine {
     let model = |seed, layers| {
-        let dir = tempfile::tempdir().unwrap();
-        let more = json!({"tie_word_embeddings": false});
-        let config = models::config("llama", [9, 16, 24, layers, 2, 1, 8], more);
-        models::write_dir(dir.path(), &config, &models::weights(&config, DType::F32, seed), 1);
-        Model::from_dir(dir.path(), &LoadOptions::with_precision(Precision::F32)).unwrap()
+        let config = models::config("llama", [9, 16, 24, layers, 2, 1, 8], json!({}));
+        models::load(&config, &models::weights(&config, DType::F32, seed))
     };
     Engine::from_parts(model(5, 2), Some(model(6, 1)), vocabulary()).unwrap()
 }

@@ -4,13 +4,13 @@ use std::collections::HashMap;
 
 use candle_core::DType;
 use candle_core::quantized::GgmlDType;
-use ffwd::model::{Device, KvCache, LoadOptions, Model, ModelConfig, Precision, Segment};
+use ffwd::model::{Device, KvCache, LoadOptions, Model, Precision, Segment};
 use ffwd::{Engine, ErrorKind, Mode, Prompt, Request, extract};
 use ffwd_testkit::random::Random;
 use serde_json::{Value, json};
 
 use crate::kit::gguf::write_gguf_with;
-use crate::kit::models::{Shape, config, difference, tokens, weights, write_dir};
+use crate::kit::models::{config, difference, f32_options, families, parsed, tokens, weights, write_dir};
 
 /// Both sides compute in f32 with sums of at most a few hundred terms in different orders; logits
 /// are of size 1 to 20, so rounding stays near 1e-5 and a real mistake is far above 1e-4.
@@ -29,52 +29,6 @@ fn pair(config: &Value, seed: u64) -> [Model; 2] {
     options(Precision::F32).map(|o| Model::from_dir(dir.path(), &o).unwrap())
 }
 
-/// The families and their switches.
-pub fn families() -> Vec<Value> {
-    let llama: Shape = [97, 64, 96, 3, 8, 2, 8];
-    let wide: Shape = [50, 64, 96, 2, 4, 4, 16];
-    let own_head: Shape = [64, 48, 80, 2, 4, 2, 20];
-    let llama3 = json!({"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
-        "original_max_position_embeddings": 64});
-    vec![
-        config("llama", llama, json!({})),
-        config("llama", wide, json!({"tie_word_embeddings": true, "rope_scaling": llama3})),
-        config("llama", [60, 72, 96, 2, 9, 3, 8], json!({"attention_bias": true})),
-        config("mistral", own_head, json!({"sliding_window": 5})),
-        config("qwen2", wide, json!({"rope_theta": 1000000.0})),
-        config(
-            "qwen2",
-            llama,
-            json!({"use_sliding_window": true, "sliding_window": 4, "max_window_layers": 1}),
-        ),
-        config("qwen3", own_head, json!({"tie_word_embeddings": true, "attention_bias": true})),
-        config(
-            "gemma3_text",
-            [60, 48, 80, 7, 4, 1, 16],
-            json!({"hidden_activation": "gelu_pytorch_tanh", "query_pre_attn_scalar": 24,
-                "rope_theta": 1000000.0, "rope_local_base_freq": 10000.0, "sliding_window": 5,
-                "sliding_window_pattern": 6, "tie_word_embeddings": true,
-                "rope_scaling": {"rope_type": "linear", "factor": 8.0}}),
-        ),
-        config("phi3", own_head, json!({"partial_rotary_factor": 0.5})),
-        config(
-            "phi3",
-            [60, 48, 80, 3, 4, 2, 16],
-            json!({"partial_rotary_factor": 0.75, "original_max_position_embeddings": 64,
-                "rope_scaling": {"rope_type": "longrope", "short_factor": [1.0, 1.0, 1.1, 1.2, 1.5, 2.0],
-                    "long_factor": [1.0, 1.5, 3.0, 8.0, 20.0, 30.0]}}),
-        ),
-        config(
-            "granite",
-            own_head,
-            json!({"embedding_multiplier": 12.0, "attention_multiplier": 0.0625, "residual_multiplier": 0.25,
-                "logits_scaling": 8.0, "tie_word_embeddings": true}),
-        ),
-        config("olmo2", own_head, json!({})),
-        config("smollm3", [60, 48, 80, 5, 4, 2, 16], json!({"no_rope_layer_interval": 4})),
-    ]
-}
-
 fn cache(model: &Model) -> KvCache {
     model.new_cache().unwrap()
 }
@@ -86,8 +40,8 @@ fn all(model: &Model, tokens: &[u32], cache: &mut KvCache) -> Vec<Vec<f32>> {
 
 #[test]
 fn every_family_has_the_logits_of_the_kernels() {
-    for (i, config) in families().into_iter().enumerate() {
-        let vocab = config["vocab_size"].as_u64().unwrap() as usize;
+    for (i, row) in families("tensors").into_iter().enumerate() {
+        let (vocab, config) = (row.vocab(), row.config);
         let [kernels, tensors] = pair(&config, i as u64 + 1);
         let (right, wrong) = (tokens(40, vocab, i as u64 + 7), tokens(9, vocab, i as u64 + 70));
         let want = all(&kernels, &right, &mut cache(&kernels));
@@ -206,7 +160,7 @@ const ROUNDED: f32 = 0.05;
 fn quantised_blocks_are_multiplied_by_candle() {
     let config = config("llama", [64, 256, 512, 2, 4, 2, 64], json!({}));
     let weights = weights(&config, DType::F32, 6);
-    let c = ModelConfig::from_json(config.to_string().as_bytes()).unwrap();
+    let c = parsed(&config);
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("model.gguf");
     let tokens = tokens(30, 64, 8);
@@ -226,7 +180,7 @@ fn quantised_blocks_are_multiplied_by_candle() {
         write_gguf_with(&path, &weights, &c, &dtype);
         let [kernels, tensors] = options(Precision::AsStored).map(|o| Model::from_gguf(&path, &o).unwrap());
         // The same weights widened, without rounding of activations.
-        let wide = Model::from_gguf(&path, &LoadOptions::with_precision(Precision::F32)).unwrap();
+        let wide = Model::from_gguf(&path, &f32_options()).unwrap();
         let want = all(&wide, &tokens, &mut cache(&wide));
         let got = all(&tensors, &tokens, &mut cache(&tensors));
         let (off, own) =

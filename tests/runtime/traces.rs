@@ -7,7 +7,8 @@ use ffwd::decode::{BySource, Event, ForwardTrace, HandleEvent, Scheduler, TokenS
 use ffwd::{Mode, Output, Request, SchedulerOptions, extract};
 
 use crate::kit::exact::engine;
-use crate::origins::{TEXT, requests};
+use crate::kit::schemas::TEXT;
+use crate::origins::requests;
 
 /// A string that does not fit, so that tokens are taken back.
 const SHORT: &str = r#"{"type":"object","properties":{"summary":{"type":"string","maxLength":25}},

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::num::{NonZeroI32, NonZeroU8};
+use std::num::{NonZeroI16, NonZeroI32, NonZeroU8};
 use std::sync::OnceLock;
 use std::time::Duration;
 
@@ -139,8 +139,23 @@ struct Outer {
     next: Option<Box<Outer>>,
 }
 
+#[derive(Deserialize, JsonSchema)]
+#[allow(dead_code)]
+struct Numbers {
+    bytes: (i8, u8, NonZeroU8),
+    words: (i16, u16, NonZeroI16),
+    singles: (i32, u32, f32),
+    doubles: (i64, u64, f64),
+    quads: (i128, u128),
+    sizes: (isize, usize),
+    letter: char,
+    address: IpAddr,
+    maybe: Option<i8>,
+}
+
 #[test]
 fn records() {
+    read::<Numbers>(60);
     read::<Inner>(60);
     read::<Tagged>(60);
     read::<Internal>(60);

@@ -8,6 +8,7 @@ use ffwd::sample::SamplingParams;
 use ffwd::{Constraint, Engine, Finish, Mode, Output, Prompt, Request, extract};
 use ffwd_testkit::random::Random;
 
+use crate::exactness;
 use crate::kit::exact::engine;
 use crate::kit::schemas::SCHEMAS;
 
@@ -75,24 +76,6 @@ fn same(a: &Output, b: &Output, what: &str) {
     assert_eq!((&a.stats.guarded, &a.stats.shortened), (&b.stats.guarded, &b.stats.shortened), "{what}");
 }
 
-/// A draft source that proposes the right tokens, wrong ones among them, and others.
-fn adversary(off: &Output, seed: u64) -> ffwd::decode::DraftOverride {
-    let (truth, prompt) = (off.tokens.clone(), off.stats.prompt_tokens);
-    let mut random = Random::new(seed);
-    Box::new(move |history| {
-        let at = (history.len() - prompt).min(truth.len());
-        let mut tokens = truth[at..].to_vec();
-        if random.chance(50) && !tokens.is_empty() {
-            let wrong = random.below(tokens.len());
-            tokens[wrong] = random.below(4096) as u32;
-        }
-        if random.chance(20) {
-            tokens = (0..8).map(|_| random.below(4096) as u32).collect();
-        }
-        tokens
-    })
-}
-
 fn variants(request: impl Fn() -> Request, off: &Output) -> Vec<Request> {
     vec![
         request(),
@@ -101,8 +84,8 @@ fn variants(request: impl Fn() -> Request, off: &Output) -> Vec<Request> {
         request().without_gate().draft_model(false).max_draft(3),
         request().logprobs(true),
         request().source(&off.text),
-        request().source(TEXT).without_gate().draft_override(adversary(off, 1)),
-        request().source(TEXT).without_gate().draft_override(adversary(off, 2)),
+        request().source(TEXT).without_gate().draft_override(exactness::adversary(off, 4096, 1, 1)),
+        request().source(TEXT).without_gate().draft_override(exactness::adversary(off, 4096, 2, 2)),
     ]
 }
 

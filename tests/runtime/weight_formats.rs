@@ -4,11 +4,9 @@ use ffwd::model::{LoadOptions, Model, Precision};
 use ffwd_testkit::gguf_file::{self, FORMATS, MetaValue, Tensor, llama};
 use ffwd_testkit::random::Random;
 
-const SHAPE: [usize; 5] = [64, 256, 512, 2, 4];
+use crate::kit::models::{all, check_rows_alone, difference};
 
-fn all(model: &Model, tokens: &[u32]) -> Vec<Vec<f32>> {
-    model.forward(tokens, &mut model.new_cache().unwrap(), 0..tokens.len()).unwrap()
-}
+const SHAPE: [usize; 5] = [64, 256, 512, 2, 4];
 
 fn tokens() -> Vec<u32> {
     (0..20).map(|i| i * 37 % 64).collect()
@@ -24,15 +22,11 @@ fn load(file: &[u8], precision: Precision) -> Model {
 fn agrees_with_single_precision(file: &[u8], what: &str) {
     let (wide, stored) = (load(file, Precision::F32), load(file, Precision::AsStored));
     let (want, got) = (all(&wide, &tokens()), all(&stored, &tokens()));
-    let pairs = || want.iter().flatten().zip(got.iter().flatten());
-    let size = pairs().fold(0f32, |most, (a, _)| most.max(a.abs()));
-    let off = pairs().fold(0f32, |most, (a, b)| most.max((a - b).abs()));
+    let size = want.iter().flatten().fold(0f32, |most, a| most.max(a.abs()));
+    let off = difference(&got, &want);
     assert!(size > 1.0 && off <= 0.1 * size, "{what}: off by {off} of {size}");
     assert!(stored.is_batch_invariant());
-    let mut cache = stored.new_cache().unwrap();
-    for (i, token) in tokens().into_iter().enumerate() {
-        assert!(stored.forward(&[token], &mut cache, 0..1).unwrap()[0] == got[i], "{what}: row {i}");
-    }
+    check_rows_alone(&stored, &tokens(), &got, what);
 }
 
 #[test]

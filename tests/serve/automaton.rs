@@ -115,28 +115,13 @@ fn a_schema_has_runs_of_its_keys() {
 }
 
 #[test]
-fn what_is_too_large_is_cut_and_what_is_wrong_is_named() {
+fn what_is_too_large_is_cut() {
     let server = server(|_| {});
     let found = graph(&server, "json_schema", "{}", 50).json();
     assert_eq!((&found["complete"], found["states"].as_array().unwrap().len()), (&false.into(), 50));
     let beyond =
         found["states"].as_array().unwrap().iter().flat_map(|state| state["edges"].as_array().unwrap());
     assert!(beyond.filter(|edge| edge["to"].is_null()).count() > 0);
-    for (kind, constraint, limit, param) in [
-        ("regex", "(", 9, "constraint"),
-        ("json_schema", r#"{"type": "strin"}"#, 9, "constraint"),
-        ("poem", "a", 9, "kind"),
-        ("regex", "a", 0, "limit"),
-        ("regex", "a", 401, "limit"),
-        ("choice", &"a".repeat(20_000), 9, "constraint"),
-    ] {
-        let answer = graph(&server, kind, constraint, limit);
-        assert_eq!(
-            (answer.status, answer.json()["error"]["param"].as_str()),
-            (400, Some(param)),
-            "{answer:?}"
-        );
-    }
 }
 
 #[test]

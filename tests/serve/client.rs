@@ -44,6 +44,15 @@ impl Answer {
         self.json()["choices"][0]["message"]["content"].as_str().unwrap().to_owned()
     }
 
+    /// Part `name` of all choices together, streamed or not.
+    pub fn part(&self, name: &str) -> String {
+        let stream = self.body.starts_with("data: ");
+        let messages = if stream { self.events() } else { vec![self.json()] };
+        let part = if stream { "delta" } else { "message" };
+        let choices = messages.iter().flat_map(|message| message["choices"].as_array().unwrap());
+        choices.filter_map(|choice| choice[part][name].as_str()).collect()
+    }
+
     /// The data of the events of a stream, in which `[DONE]` is the last.
     pub fn events(&self) -> Vec<Value> {
         let data: Vec<&str> = self.body.lines().filter_map(|line| line.strip_prefix("data: ")).collect();
@@ -122,8 +131,12 @@ pub fn chat(address: SocketAddr, more: Value) -> Answer {
 }
 
 pub fn chat_body(more: Value) -> Value {
-    let mut body =
-        serde_json::json!({"messages": [{"role": "user", "content": "Acme Ltd. Total: 12.50 EUR"}]});
+    let body = serde_json::json!({"messages": [{"role": "user", "content": "Acme Ltd. Total: 12.50 EUR"}]});
+    with_members(body, &more)
+}
+
+/// A request with further members.
+pub fn with_members(mut body: Value, more: &Value) -> Value {
     for (name, value) in more.as_object().unwrap() {
         body[name] = value.clone();
     }

@@ -36,6 +36,4 @@ fn costs_never_fall_and_records_have_rising_fractions_and_the_same_text() {
         assert!(schema < 3 || forced < off, "{found}");
     }
     assert!(before > 0.6, "{before}");
-    let wrong = post(server.address(), "/playground/api/curve/measure", &json!({"schema": 5}));
-    assert_eq!((wrong.status, wrong.json()["error"]["param"].as_str()), (400, Some("schema")));
 }

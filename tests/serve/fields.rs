@@ -1,109 +1,80 @@
 //! Fields: those of other servers are honoured, and what cannot be honoured is a fault that names it.
 
+use std::net::SocketAddr;
+
 use serde_json::{Value, json};
 
-use crate::client::{Answer, chat, post, server};
+use crate::client::{Answer, chat, chat_body, post, server, with_members};
+use crate::playground;
 
-/// The field that a fault names.
-fn param(answer: &Answer) -> String {
-    assert_eq!(answer.status, 400, "{answer:?}");
-    answer.json()["error"]["param"].as_str().unwrap().to_owned()
+/// The texts of answers to requests that are honoured: endpoint, members on top of a sound request, text.
+const CONSTRAINTS: &str = include_str!("constraints.jsonl");
+
+/// Faults: endpoint, members on top of a sound request, status, and the error as it is sent.
+const REFUSALS: &str = include_str!("refusals.jsonl");
+
+/// Sends a sound request to an endpoint, with these members on top.
+fn ask(address: SocketAddr, path: &str, more: &Value) -> Answer {
+    let sound = match path {
+        "/v1/chat/completions" => chat_body(json!({})),
+        "/v1/responses" => json!({"input": "x"}),
+        "/playground/api/generate" | "/playground/api/state" => playground::body(&json!({})),
+        _ => json!({}),
+    };
+    post(address, path, &with_members(sound, more))
 }
 
 #[test]
 fn constraints_of_other_servers_are_honoured() {
     let server = server(|_| {});
-    let tag = json!({"type": "const_string", "value": "x"});
-    let whole = json!({"type": "structural_tag", "format": tag}).to_string();
-    for (more, want) in [
-        (json!({"structured_outputs": {"choice": ["red"]}}), "red"),
-        (json!({"structured_outputs": {"regex": "r{3}"}}), "rrr"),
-        (json!({"structured_outputs": {"json": {"const": [1, 2]}, "disable_any_whitespace": true}}), "[1,2]"),
-        (json!({"structured_outputs": {"grammar": "root ::= \"x\""}}), "x"),
-        (json!({"structured_outputs": {"structural_tag": whole}}), "x"),
-        (json!({"response_format": {"type": "structural_tag", "format": tag}}), "x"),
-        (json!({"guided_json": {"const": 1}}), "1"),
-        (json!({"guided_json": "{\"const\": 1}"}), "1"),
-        (json!({"guided_regex": "ab"}), "ab"),
-        (json!({"guided_choice": ["y"]}), "y"),
-        (json!({"guided_grammar": "start: \"z\""}), "z"),
-        (json!({"grammar": "root ::= \"x\""}), "x"),
-        (json!({"json_schema": {"const": "a"}}), "\"a\""),
-        (json!({"response_format": {"type": "json_object", "schema": {"const": 2}}}), "2"),
-        (json!({"regex": "q"}), "q"),
-        (json!({"ebnf": "root ::= \"e\""}), "e"),
-    ] {
-        assert_eq!(chat(server.address(), more.clone()).content(), want, "{more}");
+    for line in CONSTRAINTS.lines() {
+        let (path, more, want): (String, Value, String) = serde_json::from_str(line).unwrap();
+        let answer = ask(server.address(), &path, &more);
+        let text = match path.starts_with("/playground") {
+            true => answer.events().last().unwrap()["text"].as_str().unwrap().to_owned(),
+            false => answer.content(),
+        };
+        assert_eq!(text, want, "{line}");
     }
 }
 
 #[test]
 fn faults_name_their_field() {
-    let server = server(|_| {});
-    for (more, want) in [
-        (json!({"temprature": 1}), "temprature"),
-        (
-            json!({"response_format": {"type": "json_schema", "json_schema": {"schemas": {}}}}),
-            "response_format.json_schema.schema",
-        ),
-        (json!({"response_format": {"type": "yaml"}}), "response_format.type"),
-        (json!({"structured_outputs": {"xml": 1}}), "structured_outputs.xml"),
-        (json!({"stream_options": {"usage": true}}), "stream_options.usage"),
-        (json!({"stop": ["a", ""]}), "stop"),
-        (json!({"stop": 3}), "stop"),
-        (json!({"n": 0}), "n"),
-        (json!({"n": 1.5}), "n"),
-        (json!({"top_p": 0}), "top_p"),
-        (json!({"top_k": -3}), "top_k"),
-        (json!({"max_tokens": 0}), "max_tokens"),
-        (json!({"logit_bias": {"x": 1}}), "logit_bias.x"),
-        (json!({"min_tokens": 2}), "min_tokens"),
-        (json!({"top_logprobs": 2}), "top_logprobs"),
-        (json!({"messages": []}), "messages"),
-        (json!({"messages": [{"role": "a b", "content": "x"}]}), "messages[0]"),
-        (json!({"messages": [{"role": "user", "content": 3}]}), "messages[0].content"),
-        (json!({"tool_choice": "required"}), "tool_choice"),
-        (json!({"tools": [{"type": "function", "function": {}}]}), "tools"),
-        (json!({"guided_regex": "(", "stream": true}), "guided_regex"),
-        (json!({"guided_regex": "a", "guided_choice": ["b"]}), "guided_choice"),
-        (json!({"guided_json": {"type": "strin"}}), "guided_json"),
-        (json!({"reasoning_effort": "huge"}), "reasoning_effort"),
-        (json!({"ffwd": {"mode": "fast"}}), "ffwd.mode"),
-        (json!({"continue_final_message": true}), "continue_final_message"),
-        (json!({"prediction": {"type": "content"}}), "prediction.content"),
-    ] {
-        assert_eq!(param(&chat(server.address(), more.clone())), want, "{more}");
+    let server = server(|options| options.max_constraint = 1024);
+    for line in REFUSALS.lines() {
+        let (path, more, status, error): (String, Value, u16, Value) = serde_json::from_str(line).unwrap();
+        let answer = ask(server.address(), &path, &more);
+        assert_eq!((answer.status, &answer.json()["error"]), (status, &error), "{line}");
     }
-    let responses = |more: Value| {
-        let mut body = json!({"input": "x"});
-        more.as_object().unwrap().iter().for_each(|(name, value)| body[name] = value.clone());
-        param(&post(server.address(), "/v1/responses", &body))
-    };
-    assert_eq!(responses(json!({"previous_response_id": "r"})), "previous_response_id");
-    assert_eq!(responses(json!({"input": [{"type": "computer_call"}]})), "input[0].type");
-    assert_eq!(
-        responses(json!({"text": {"format": {"type": "json_schema", "name": "x"}}})),
-        "text.format.schema"
-    );
-    let completions = |body: Value| param(&post(server.address(), "/v1/completions", &body));
-    assert_eq!(completions(json!({})), "prompt");
-    assert_eq!(completions(json!({"prompt": [1, 2]})), "prompt");
-    assert_eq!(completions(json!({"prompt": "x", "suffix": "y"})), "suffix");
-}
-
-#[test]
-fn a_bad_schema_has_a_pointer_and_a_hint() {
-    let server = server(|_| {});
-    let schema = json!({"type": "object", "properties": {"a": {"$ref": "#/$defs/b"}}});
-    let format = json!({"type": "json_schema", "json_schema": {"name": "x", "schema": schema}});
-    let error = chat(server.address(), json!({"response_format": format})).json()["error"].clone();
-    assert_eq!(error["pointer"], "/properties/a/$ref", "{error}");
-    assert_eq!(
-        (&error["type"], &error["param"]),
-        (&json!("invalid_request_error"), &json!("response_format.json_schema.schema"))
-    );
-    let misspelt = chat(server.address(), json!({"max_token": 3})).json();
-    assert_eq!(misspelt["error"]["hint"], "did you mean `max_tokens`?");
+    // What is wrong is its length.
+    let labels: Vec<String> = (0..600).map(|i| format!("label {i}")).collect();
+    let prompt = "word ".repeat(3000);
+    for (path, more, message) in [
+        (
+            "labels",
+            json!({"labels": labels.join("\n"), "text": "a"}),
+            "there are 600 labels, the limit is 500",
+        ),
+        (
+            "explorer",
+            json!({"profile": "friendly", "tokens": vec![0; 1000]}),
+            "`tokens` has 1000 tokens, the limit is 512",
+        ),
+        ("state", json!({"why": "x".repeat(5000)}), "`why` has more than 4096 bytes"),
+        (
+            "state",
+            json!({"prompt": prompt, "constraint": {"kind": "none"}}),
+            "prompt and output have 6008 tokens; the context is 2048",
+        ),
+        (
+            "automaton",
+            json!({"kind": "choice", "constraint": "a".repeat(20_000), "limit": 9}),
+            "the constraint has 20000 bytes, the limit is 16384",
+        ),
+    ] {
+        let answer = ask(server.address(), &format!("/playground/api/{path}"), &more);
+        assert_eq!((answer.status, &answer.json()["error"]["message"]), (400, &json!(message)), "{answer:?}");
+    }
 }
 
 #[test]

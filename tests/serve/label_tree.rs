@@ -81,24 +81,3 @@ fn check_tree(found: &Value, count: usize) {
     assert_eq!(met, count);
     assert!((nodes[&0]["probability"].as_f64().unwrap() - 1.0).abs() < 1e-9);
 }
-
-#[test]
-fn wrong_labels_are_named() {
-    let server = server(|_| {});
-    let many: Vec<String> = (0..600).map(|i| format!("label {i}")).collect();
-    for (body, param) in [
-        (json!({"labels": "", "text": "a"}), "labels"),
-        (json!({"labels": "a\na", "text": "a"}), "labels"),
-        (json!({"labels": "{\"a\": 1}", "text": "a"}), "labels"),
-        (json!({"labels": many.join("\n"), "text": "a"}), "labels"),
-        (json!({"labels": "a\nb"}), "text"),
-        (json!({"labels": "a\nb", "text": "a", "levels": "some"}), "levels"),
-    ] {
-        let answer = post(server.address(), PATH, &body);
-        assert_eq!(
-            (answer.status, answer.json()["error"]["param"].as_str()),
-            (400, Some(param)),
-            "{answer:?}"
-        );
-    }
-}

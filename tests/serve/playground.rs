@@ -5,19 +5,16 @@ use std::net::SocketAddr;
 
 use serde_json::{Value, json};
 
-use crate::client::{get, metric, post, read_until, receive, send, server, wait_until};
+use crate::client::{get, metric, post, read_until, receive, send, server, wait_until, with_members};
 
 const SCHEMA: &str = r#"{"type": "object", "properties": {"vendor": {"type": "string"},
     "total": {"type": "number"}, "currency": {"enum": ["EUR", "USD"]}},
     "required": ["vendor", "total", "currency"], "additionalProperties": false}"#;
 
-fn body(more: &Value) -> Value {
-    let mut body = json!({"prompt": "Invoice. Vendor: Bright Glacier Consulting. Total: 1840.00 EUR", "as": "chat",
+pub fn body(more: &Value) -> Value {
+    let body = json!({"prompt": "Invoice. Vendor: Bright Glacier Consulting. Total: 1840.00 EUR", "as": "chat",
         "constraint": {"kind": "json_schema", "text": SCHEMA}, "max_tokens": 80});
-    for (name, value) in more.as_object().unwrap() {
-        body[name] = value.clone();
-    }
-    body
+    with_members(body, more)
 }
 
 fn events(address: SocketAddr, more: &Value) -> Vec<Value> {
@@ -110,22 +107,8 @@ fn forwards_are_streamed_and_join_to_the_output() {
 }
 
 #[test]
-fn every_kind_of_constraint_is_known() {
+fn a_generation_needs_no_constraint() {
     let server = server(|_| {});
-    let tag = r#"{"type": "structural_tag", "format": {"type": "const_string", "value": "ab"}}"#;
-    let kinds = [
-        ("regex", "ab"),
-        ("grammar", "root ::= \"ab\""),
-        ("grammar", "start: \"ab\""),
-        ("labels", "ab\n"),
-        ("pattern", "'ab'"),
-        ("structural_tag", tag),
-    ];
-    for (kind, text) in kinds {
-        let events =
-            events(server.address(), &json!({"constraint": {"kind": kind, "text": text}, "as": "text"}));
-        assert_eq!(events.last().unwrap()["text"], "ab", "{kind}");
-    }
     let prompt = "Vendor: Bright Glacier Consulting. The vendor is Bright";
     let none = json!({"constraint": {"kind": "none"}, "prompt": prompt, "as": "text", "max_tokens": 3});
     assert_eq!(events(server.address(), &none).last().unwrap()["stats"]["tokens"], 3);
@@ -189,34 +172,6 @@ fn states_are_explained() {
     assert!(schema["state"]["completion"].as_str().unwrap().starts_with("{\"vendor\":"), "{schema}");
     let free = state(server.address(), &json!({"constraint": {"kind": "none"}}));
     assert_eq!((&free["legal"], &free["state"]), (&free["vocabulary"], &Value::Null));
-}
-
-#[test]
-fn faults_are_named() {
-    let server = server(|options| options.max_constraint = 1000);
-    let address = server.address();
-    let fault = |path: &str, more: Value| {
-        let answer = post(address, path, &body(&more));
-        let error = answer.json()["error"].clone();
-        (answer.status, error["param"].as_str().unwrap_or_default().to_owned(), error["code"].clone())
-    };
-    let generate = "/playground/api/generate";
-    let state = "/playground/api/state";
-    let schema = json!({"constraint": {"kind": "json_schema", "text": "{\"type\": \"strin\"}"}});
-    assert_eq!(fault(generate, schema.clone()), (400, "constraint.text".into(), json!("invalid_schema")));
-    assert_eq!(fault(state, schema), (400, "constraint.text".into(), json!("invalid_schema")));
-    assert_eq!(fault(generate, json!({"constraint": {"kind": "reg"}})).1, "constraint.kind");
-    assert_eq!(fault(generate, json!({"as": "song"})).1, "as");
-    assert_eq!(fault(generate, json!({"n": 2})).1, "n");
-    assert_eq!(fault(generate, json!({"tokens": []})).1, "tokens");
-    assert_eq!(fault(state, json!({"tokens": [123_456_789]})).1, "tokens");
-    assert_eq!(fault(state, json!({"why_token": 123_456_789})).0, 400);
-    assert_eq!(fault(state, json!({"tokens": [5, 5]})).1, "tokens[0]");
-    assert_eq!(fault(state, json!({"why": "x".repeat(5000)})).1, "why");
-    let long = json!({"constraint": {"kind": "regex", "text": "a".repeat(2000)}});
-    assert_eq!(fault(generate, long).2, json!("too_complex"));
-    let prompt = json!({"prompt": "word ".repeat(3000), "constraint": {"kind": "none"}});
-    assert_eq!(fault(state, prompt).0, 400);
 }
 
 #[test]

@@ -405,6 +405,8 @@ fn held_back(text: &str, marks: &[&str]) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::{Value, json};
+
     use super::*;
 
     fn joined(pieces: Vec<ReplyPiece>) -> Vec<ReplyPiece> {
@@ -443,67 +445,25 @@ mod tests {
         ReplyFormat { thinking: ThinkingFormat::Optional, style, functions, custom: true }
     }
 
-    fn call(name: &str, custom: bool, text: &str) -> [ReplyPiece; 2] {
-        [ReplyPiece::Call { name: name.into(), custom, checked: true }, ReplyPiece::Arguments(text.into())]
-    }
-
-    #[test]
-    fn parts_do_not_depend_on_the_division() {
-        let text = "<think>\nHm. </thin\n</think>\n\nSee <tool\n<tool_call>\n{\"name\": \"add\", \"arguments\": {\"a\": \"}\\\"{\"}}\n</tool_call>\n<tool_call>\n{\"name\": \"add\", \"arguments\": {}}\n</tool_call>";
-        let mut want =
-            vec![ReplyPiece::Reasoning("Hm. </thin".into()), ReplyPiece::Content("See <tool\n".into())];
-        want.extend(call("add", false, "{\"a\": \"}\\\"{\"}"));
-        want.extend(call("add", false, "{}"));
-        assert_eq!(read(&format(ToolStyle::Hermes), text), want);
-        let text =
-            "{\"name\": \"add\", \"parameters\": {\"a\": [1, {}]}}; {\"name\": \"add\", \"parameters\": {}}";
-        let want = [call("add", false, "{\"a\": [1, {}]}"), call("add", false, "{}")].concat();
-        assert_eq!(read(&format(ToolStyle::Llama), text), want);
-        let text = "<custom_tool_call name=\"sql\">\nselect 1 < 2\n\n</custom_tool_call>";
-        assert_eq!(read(&format(ToolStyle::Hermes), text), call("sql", true, "select 1 < 2\n"));
-    }
-
-    #[test]
-    fn other_styles_are_read_at_the_end() {
-        let text = "Sum: <tool_call>add\n<arg_key>a</arg_key>\n<arg_value>1</arg_value>\n</tool_call>";
-        let found = read(&format(ToolStyle::Glm), text);
-        assert_eq!(
-            found,
-            [&[ReplyPiece::Content("Sum: ".into())][..], &call("add", false, "{\"a\":1}")].concat()
-        );
-        let cut = read(&format(ToolStyle::Glm), &text[..20]);
-        assert_eq!(cut, [ReplyPiece::Content(text[..20].into())], "a call that was cut is text");
-    }
-
-    #[test]
-    fn calls_in_another_spelling_are_read() {
-        for text in [
-            "{\"name\": \"add\", \"arguments\": {\"a\": 1}}",
-            "```json\n{\"name\": \"add\", \"arguments\": {\"a\": 1}}\n```",
-        ] {
-            let name = ReplyPiece::Call { name: "add".into(), custom: false, checked: false };
-            let want = [name, ReplyPiece::Arguments("{\"a\":1}".into())];
-            let found = read(&format(ToolStyle::Hermes), text);
-            assert_eq!(
-                found.iter().filter(|p| **p != ReplyPiece::Content(String::new())).collect::<Vec<_>>(),
-                want.iter().collect::<Vec<_>>()
-            );
+    fn shown(piece: &ReplyPiece) -> Value {
+        match piece {
+            ReplyPiece::Reasoning(text) => json!(["reasoning", text]),
+            ReplyPiece::Content(text) => json!(["content", text]),
+            ReplyPiece::Call { name, custom, checked } => json!(["call", name, custom, checked]),
+            ReplyPiece::Arguments(text) => json!(["arguments", text]),
         }
-        for text in ["{\"a\": 1}", "`x` <b>", " [TOOL", "{\"name\": \"sub\", \"arguments\": {}}"] {
-            assert_eq!(read(&format(ToolStyle::Hermes), text), [ReplyPiece::Content(text.into())]);
-        }
-        let text = "{} <tool_call>\n{\"name\": \"add\", \"arguments\": {}}\n</tool_call>";
-        let want = [&[ReplyPiece::Content("{} ".into())][..], &call("add", false, "{}")].concat();
-        assert_eq!(read(&format(ToolStyle::Hermes), text), want);
-        let text = "[TOOL_CALLS][{\"name\": \"add\", \"arguments\": {\"a\": 2}}]";
-        assert_eq!(read(&format(ToolStyle::Mistral), text), call("add", false, "{\"a\": 2}"));
     }
 
+    /// Replies of several styles, in other spellings, and cut: style, text, and the pieces that are read, of
+    /// which empty contents do not count.
     #[test]
-    fn cut_replies_keep_what_is_certain() {
-        let text = "<tool_call>\n{\"name\": \"add\", \"arguments\": {\"a\": 1";
-        assert_eq!(read(&format(ToolStyle::Hermes), text), call("add", false, "{\"a\": 1"));
-        assert_eq!(read(&format(ToolStyle::Hermes), "a <tool_c"), [ReplyPiece::Content("a <tool_c".into())]);
-        assert_eq!(read(&format(ToolStyle::Hermes), "<think>so"), [ReplyPiece::Reasoning("so".into())]);
+    fn replies_are_read_in_their_pieces() {
+        for line in include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/replies.jsonl")).lines() {
+            let (style, text, want): (String, String, Vec<Value>) = serde_json::from_str(line).unwrap();
+            let style = ToolStyle::ALL.into_iter().find(|s| format!("{s:?}") == style).unwrap();
+            let pieces = read(&format(style), &text);
+            let found = pieces.iter().map(shown).filter(|piece| *piece != json!(["content", ""]));
+            assert_eq!(found.collect::<Vec<_>>(), want, "{line}");
+        }
     }
 }

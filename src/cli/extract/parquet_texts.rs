@@ -335,8 +335,8 @@ mod tests {
     use ffwd_testkit::random::Random;
     use parquet::basic::Compression;
     use parquet::data_type::{
-        BoolType, ByteArrayType, DoubleType, FixedLenByteArray, FixedLenByteArrayType, FloatType, Int32Type,
-        Int64Type,
+        BoolType, ByteArrayType, DataType, DoubleType, FixedLenByteArray, FixedLenByteArrayType, FloatType,
+        Int32Type, Int64Type,
     };
     use parquet::file::properties::WriterProperties;
     use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
@@ -485,31 +485,16 @@ mod tests {
             file.close().unwrap();
             ParquetTexts::open(&path, "body", Some("id")).unwrap().next().unwrap().id.unwrap()
         };
-        let long = |n: i64| {
-            move |to: &mut SerializedColumnWriter<'_>| {
-                to.typed::<Int64Type>().write_batch(&[n], None, None).unwrap();
+        fn one<T: DataType>(value: T::T) -> impl Fn(&mut SerializedColumnWriter<'_>) {
+            move |to| {
+                to.typed::<T>().write_batch(std::slice::from_ref(&value), None, None).unwrap();
             }
-        };
-        let int = |n: i32| {
-            move |to: &mut SerializedColumnWriter<'_>| {
-                to.typed::<Int32Type>().write_batch(&[n], None, None).unwrap();
-            }
-        };
-        let fixed = |bytes: &'static [u8]| {
-            move |to: &mut SerializedColumnWriter<'_>| {
-                let bytes = FixedLenByteArray::from(bytes.to_vec());
-                to.typed::<FixedLenByteArrayType>().write_batch(&[bytes], None, None).unwrap();
-            }
-        };
-        assert_eq!(
-            id("boolean id", &|to| drop(to.typed::<BoolType>().write_batch(&[true], None, None))),
-            true
-        );
-        assert_eq!(id("float id", &|to| drop(to.typed::<FloatType>().write_batch(&[0.1], None, None))), 0.1);
-        assert_eq!(
-            id("double id", &|to| drop(to.typed::<DoubleType>().write_batch(&[f64::NAN], None, None))),
-            "NaN"
-        );
+        }
+        let (int, long) = (one::<Int32Type>, one::<Int64Type>);
+        let fixed = |bytes: &[u8]| one::<FixedLenByteArrayType>(FixedLenByteArray::from(bytes.to_vec()));
+        assert_eq!(id("boolean id", &one::<BoolType>(true)), true);
+        assert_eq!(id("float id", &one::<FloatType>(0.1)), 0.1);
+        assert_eq!(id("double id", &one::<DoubleType>(f64::NAN)), "NaN");
         assert_eq!(id("int32 id (DATE)", &int(20_000)), "2024-10-04");
         assert_eq!(id("int32 id (UINT_32)", &int(-1)), u32::MAX);
         assert_eq!(id("int32 id (DECIMAL(6,2))", &int(1234)), "12.34");

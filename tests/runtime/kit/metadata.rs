@@ -38,48 +38,30 @@ pub fn file(metadata: &[(String, Meta)]) -> Vec<u8> {
     out.extend(0u64.to_le_bytes());
     out.extend((metadata.len() as u64).to_le_bytes());
     for (key, value) in metadata {
-        string(&mut out, key.as_bytes());
-        match value {
-            Meta::Text(t) => {
-                out.extend(8u32.to_le_bytes());
-                string(&mut out, t);
-            }
-            Meta::Flag(b) => {
-                out.extend(7u32.to_le_bytes());
-                out.push(u8::from(*b));
-            }
-            Meta::Number(n) => {
-                out.extend(4u32.to_le_bytes());
-                out.extend(n.to_le_bytes());
-            }
-            Meta::Texts(list) => {
-                array(&mut out, 8, list.len() as u64);
-                list.iter().for_each(|t| string(&mut out, t));
-            }
-            Meta::Numbers(list) => {
-                array(&mut out, 5, list.len() as u64);
-                list.iter().for_each(|n| out.extend(n.to_le_bytes()));
-            }
-            Meta::Floats(list) => {
-                array(&mut out, 6, list.len() as u64);
-                list.iter().for_each(|n| out.extend(n.to_le_bytes()));
-            }
-            Meta::Claimed(kind, n) => array(&mut out, *kind, *n),
-        }
+        // The number of the type, and the bytes.
+        let (kind, bytes): (u32, Vec<u8>) = match value {
+            Meta::Number(n) => (4, n.to_le_bytes().into()),
+            Meta::Flag(b) => (7, vec![u8::from(*b)]),
+            Meta::Text(t) => (8, string(t)),
+            Meta::Texts(list) => (9, array(8, list.len(), list.iter().flat_map(|t| string(t)))),
+            Meta::Numbers(list) => (9, array(5, list.len(), list.iter().flat_map(|n| n.to_le_bytes()))),
+            Meta::Floats(list) => (9, array(6, list.len(), list.iter().flat_map(|n| n.to_le_bytes()))),
+            Meta::Claimed(kind, n) => (9, array(*kind, *n as usize, [])),
+        };
+        out.extend(string(key.as_bytes()));
+        out.extend(kind.to_le_bytes());
+        out.extend(bytes);
     }
     out.resize(out.len().next_multiple_of(32), 0);
     out
 }
 
-fn string(out: &mut Vec<u8>, text: &[u8]) {
-    out.extend((text.len() as u64).to_le_bytes());
-    out.extend(text);
+fn string(text: &[u8]) -> Vec<u8> {
+    [&(text.len() as u64).to_le_bytes(), text].concat()
 }
 
-fn array(out: &mut Vec<u8>, kind: u32, n: u64) {
-    out.extend(9u32.to_le_bytes());
-    out.extend(kind.to_le_bytes());
-    out.extend(n.to_le_bytes());
+fn array(kind: u32, n: usize, entries: impl IntoIterator<Item = u8>) -> Vec<u8> {
+    kind.to_le_bytes().into_iter().chain((n as u64).to_le_bytes()).chain(entries).collect()
 }
 
 /// The metadata of a byte-level BPE from its `tokenizer.json`, as converters write them.

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use candle_core::{DType, Device, Tensor};
-use ffwd::model::{LoadOptions, Model, Precision};
+use ffwd::model::{LoadOptions, Model, ModelConfig, Precision};
 use ffwd_testkit::random::Random;
 use serde_json::{Value, json};
 
@@ -48,6 +48,65 @@ pub fn config(family: &str, [vocab, hidden, ffn, layers, heads, kv, dim]: Shape,
         all[name] = value.clone();
     }
     all
+}
+
+/// A model that a test of all families loads.
+pub struct FamilyRow {
+    pub family: String,
+    pub config: Value,
+    pub dtype: DType,
+    /// True if GGUF files can hold it too.
+    pub gguf: bool,
+}
+
+impl FamilyRow {
+    pub fn vocab(&self) -> usize {
+        number(&self.config, "vocab_size")
+    }
+}
+
+/// The rows of `families.jsonl` for a test.
+pub fn families(test: &str) -> Vec<FamilyRow> {
+    let rows =
+        include_str!("families.jsonl").lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    rows.filter(|row| row["test"] == test)
+        .map(|row| {
+            let family = row["family"].as_str().unwrap();
+            let shape: Shape = serde_json::from_value(row["shape"].clone()).unwrap();
+            let dtype = row["dtype"].as_str().map_or(DType::F32, |dtype| dtype.parse().unwrap());
+            let config = config(family, shape, row["more"].clone());
+            FamilyRow { family: family.to_owned(), config, dtype, gguf: row["gguf"] == true }
+        })
+        .collect()
+}
+
+pub fn f32_options() -> LoadOptions {
+    LoadOptions::with_precision(Precision::F32)
+}
+
+/// The model of a configuration in single precision.
+pub fn load(config: &Value, weights: &HashMap<String, Tensor>) -> Model {
+    let dir = tempfile::tempdir().unwrap();
+    write_dir(dir.path(), config, weights, 1);
+    Model::from_dir(dir.path(), &f32_options()).unwrap()
+}
+
+pub fn parsed(config: &Value) -> ModelConfig {
+    ModelConfig::from_json(config.to_string().as_bytes()).unwrap()
+}
+
+/// The logits of all tokens, in one pass.
+pub fn all(model: &Model, tokens: &[u32]) -> Vec<Vec<f32>> {
+    model.forward(tokens, &mut model.new_cache().unwrap(), 0..tokens.len()).unwrap()
+}
+
+/// Checks that each token alone has the bits that it has among all.
+pub fn check_rows_alone(model: &Model, tokens: &[u32], among_all: &[Vec<f32>], what: &str) {
+    let mut cache = model.new_cache().unwrap();
+    for (row, token) in tokens.iter().enumerate() {
+        let alone = model.forward(&[*token], &mut cache, 0..1).unwrap();
+        assert!(alone[0] == among_all[row], "{what}: row {row}");
+    }
 }
 
 fn number(config: &Value, name: &str) -> usize {
@@ -145,7 +204,5 @@ pub fn write_dir(dir: &Path, config: &Value, weights: &HashMap<String, Tensor>, 
 /// A model with few layers that see a window of a few positions, of which one is not full.
 pub fn windowed() -> Model {
     let config = config("mistral", [300, 48, 64, 2, 6, 2, 20], json!({ "sliding_window": 5 }));
-    let dir = tempfile::tempdir().unwrap();
-    write_dir(dir.path(), &config, &weights(&config, DType::F32, 5), 1);
-    Model::from_dir(dir.path(), &LoadOptions::with_precision(Precision::F32)).unwrap()
+    load(&config, &weights(&config, DType::F32, 5))
 }

@@ -1,4 +1,7 @@
-//! Schemas for generation.
+//! Schemas for generation, and a text.
+
+pub const TEXT: &str = "Invoice INV-20417 from Bright Glacier Consulting, issued 14 March 2024. \
+    We ask for 1,840.00 EUR. Items: lamp, \"blue\" table, 3 chairs.";
 
 /// Constraints with long forced runs, and the texts they are filled from: strings, numbers, lists,
 /// choices, quotes.

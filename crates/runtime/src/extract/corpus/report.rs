@@ -256,8 +256,6 @@ fn page() -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::journal::Unclaimed;
-    use super::super::task::{Key, Task};
     use super::*;
 
     #[test]
@@ -288,48 +286,5 @@ mod tests {
         assert_eq!(found[3], ShownPiece("é".into(), Some(vec![3])));
         let shown: usize = found.iter().filter(|p| p.1.is_some()).map(|p| p.0.len()).sum();
         assert_eq!(shown, AROUND + 2 * AROUND + 2);
-    }
-
-    #[test]
-    fn a_report_is_resumed_and_replaces_no_other_file() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("report.html");
-        let shown = Shown::failed(Some("a </script> b"));
-        let key = Key { run: 1, text: 7 };
-        let line = |index, key: Option<Key>| {
-            let (source, key) = ("a.txt", key.map(Key::hex));
-            let line = ReportLine {
-                index,
-                part: None,
-                last: None,
-                source,
-                id: None,
-                key,
-                finish: "end",
-                error: None,
-                shown: &shown,
-            };
-            line.text().unwrap()
-        };
-        let mut report = open_report(&path, 1, None).unwrap();
-        report.append(0, 0, &line(0, Some(key))).unwrap();
-        report.append(1, 0, &line(1, None)).unwrap();
-        drop(report);
-        let whole = std::fs::read_to_string(&path).unwrap();
-        assert_eq!(whole.matches("</script>").count(), 1, "only that of the page");
-        // A line that a kill left incomplete.
-        std::fs::write(&path, format!("{whole}{}", r#"{"index":2,"key":"k2","#)).unwrap();
-        let mut report = open_report(&path, 1, Some(Resume::Same)).unwrap();
-        assert!(report.has(key) && !report.has(Key { text: 8, ..key }));
-        report.claim(&Task { number: 3, source: "<b>".into(), id: None, key: None }, key);
-        report.sync().unwrap();
-        report.close(Unclaimed::Go).unwrap();
-        let resumed = std::fs::read_to_string(&path).unwrap();
-        assert_eq!(resumed.lines().count(), page().lines().count() + 1);
-        assert!(resumed.ends_with("\n") && resumed.contains(r#"{"index":3,"source":"\u003cb>","#));
-        assert!(!open_report(&path, 1, None).unwrap().has(key));
-        std::fs::write(&path, "<!doctype html>\nmine").unwrap();
-        assert!(open_report(&path, 1, None).is_err() && open_report(&path, 1, Some(Resume::Keep)).is_err());
-        assert_eq!(std::fs::read_to_string(&path).unwrap(), "<!doctype html>\nmine");
     }
 }
