@@ -16,10 +16,9 @@ use std::rc::Rc;
 
 use smallvec::SmallVec;
 
-use super::read::{Bound, Keyword, NameList, SchemaContext, Schemas, StringTest, Test, Types};
+use super::read::{Bound, Id, Keyword, NameList, SchemaContext, Schemas, StringTest, Symbol, Test, Types};
 use super::small_map::SmallMap;
 use super::term::{Term, TermSet, Terms, add_term};
-use crate::constraint::json::document::{Id, Symbol};
 use crate::error::{Error, ErrorKind};
 
 /// Constraints on numbers.

@@ -17,8 +17,7 @@ use std::ops::Deref;
 use rustc_hash::{FxBuildHasher, FxHashSet};
 use smallvec::{SmallVec, smallvec};
 
-use super::read::{Keyword, SchemaContext, Types};
-use crate::constraint::json::document::{Id, Symbol, Value};
+use super::read::{Id, Keyword, SchemaContext, Symbol, Types, Value};
 use crate::error::Result;
 
 /// One thing that a value must satisfy.

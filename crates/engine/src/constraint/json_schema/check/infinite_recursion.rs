@@ -6,8 +6,7 @@
 
 use smallvec::SmallVec;
 
-use super::super::read::{IN_PLACE, Keyword, Operand, REFERENCES, SchemaContext};
-use crate::constraint::json::document::Id;
+use super::super::read::{IN_PLACE, Id, Keyword, Operand, REFERENCES, SchemaContext};
 use crate::error::{Error, Result};
 
 /// State of the check for one schema.

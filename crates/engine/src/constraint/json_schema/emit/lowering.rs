@@ -6,13 +6,12 @@
 use rustc_hash::FxHashMap;
 
 use super::super::merge::Normalizer;
-use super::super::read::{SchemaContext, Test, UnsatCause};
+use super::super::read::{Id, SchemaContext, Test, UnsatCause, Value};
 use super::super::shape::Shape;
 use super::super::term::{FALSE, Term, Terms, tidy};
 use super::nodes::NodeBuilder;
 use super::plan::ConjunctionId;
 use crate::constraint::ir::{Node, NodeId, RuleId};
-use crate::constraint::json::document::{Id, Value};
 use crate::error::{Error, ErrorKind, Result};
 
 /// Maximum number of distinct conjunctions of schemas.

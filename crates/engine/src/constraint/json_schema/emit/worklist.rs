@@ -69,8 +69,8 @@ impl SchemaLowering<'_> {
         }
         let mut ir = self.nodes.ir;
         ir.set_root(node);
-        let SchemaContext { texts, diagnostics, .. } = self.normalizer.context;
-        ir.warnings = diagnostics.warnings;
+        let SchemaContext { texts, warnings, .. } = self.normalizer.context;
+        ir.warnings = warnings;
         if let Some(source) = texts.quoted.and_then(|quoted| quoted.used()) {
             ir.add_source(Arc::new(source));
         }

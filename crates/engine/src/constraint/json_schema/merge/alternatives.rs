@@ -17,13 +17,12 @@ use std::rc::Rc;
 use smallvec::{SmallVec, smallvec};
 
 use super::super::check::are_disjoint;
-use super::super::read::{MAX_STEPS, Types};
+use super::super::read::{Id, MAX_STEPS, Symbol, Types, Value};
 use super::super::shape::Shape;
 use super::super::term::{FALSE, Term, Terms, tidy};
 use super::normalize::Normalizer;
 use super::partial_shape::{Mode, PartialShape};
 use super::properties::undeclared;
-use crate::constraint::json::document::{Id, Symbol, Value};
 use crate::error::{ErrorKind, Result};
 
 /// Maximum nesting of emptiness queries through properties and items.
@@ -108,8 +107,8 @@ impl Normalizer<'_> {
         }
         let depth = self.empty_depth;
         // A query at a smaller depth could decide more.
-        if let Some(&(known, told)) = self.memos.empty.get(&terms)
-            && (known || told <= depth)
+        if let Some(&(known, asked_at)) = self.memos.empty.get(&terms)
+            && (known || asked_at <= depth)
         {
             return Ok(known);
         }

@@ -18,7 +18,7 @@ use std::rc::Rc;
 use rustc_hash::FxHashMap;
 
 use super::super::check::{EvaluatedSets, RecursionCheck, Validator};
-use super::super::read::{Keyword, SchemaContext, Test, Types, UnsatCause, warn_unknown};
+use super::super::read::{Id, Keyword, SchemaContext, Test, Types, UnsatCause, Value, warn_unknown};
 use super::super::shape::{ExistsProperty, Names, Shape};
 use super::super::term::{FALSE, Term, Terms, add_term};
 use super::keyword_merging::{
@@ -27,7 +27,6 @@ use super::keyword_merging::{
 };
 use super::partial_shape::{Mode, PartialShape, Pending, Shapes};
 use super::properties::{members, require, restrict_property};
-use crate::constraint::json::document::{Id, Value};
 use crate::error::{Error, Result};
 
 /// Maximum number of alternatives of one value after distributing `anyOf`, `oneOf`, `if` and the

@@ -10,7 +10,7 @@
 //!
 //! # Alternatives considered
 //!
-//! Annotations carried by the forks of a merge. If two schemas with this keyword are merged, their
+//! Annotations carried by the alternatives of a merge. If two schemas with this keyword are merged, their
 //! sub-schemas would have to know which of the two an annotation is for.
 
 use std::rc::Rc;
@@ -18,14 +18,13 @@ use std::rc::Rc;
 use smallvec::smallvec;
 
 use super::super::check::{UnevaluatedKind, item_outside};
-use super::super::read::{Keyword, Types};
+use super::super::read::{Id, Keyword, Types};
 use super::super::shape::{ContainsBound, ExistsProperty, Names};
 use super::super::term::{Term, Terms};
 use super::negate::Violation;
 use super::normalize::Normalizer;
 use super::partial_shape::{PartialShape, Pending};
 use super::properties::merge_group;
-use crate::constraint::json::document::Id;
 use crate::error::Result;
 
 impl Normalizer<'_> {

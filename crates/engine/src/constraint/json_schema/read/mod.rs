@@ -45,6 +45,7 @@ pub use self::unknown_keywords::warn_unknown;
 
 use self::unknown_keywords::report_unknown;
 use crate::constraint::json::document::Doc;
+pub(super) use crate::constraint::json::document::{Id, Symbol, Value};
 use crate::constraint::policy::Policy;
 use crate::error::Result;
 use crate::warning::WarningKind;
@@ -56,7 +57,7 @@ pub fn read<'p>(schema: &str, policy: &'p Policy, documents: &Documents<'_>) -> 
     let mut context = SchemaContext::new(doc, policy, documents)?;
     let open = context.is_true(context.doc.root());
     let unwrapped = unwrapped.filter(|w| w.kind() != WarningKind::Unconstrained || open);
-    context.diagnostics.warnings.extend(unwrapped);
+    context.warnings.extend(unwrapped);
     report_unknown(&mut context);
     Ok(context)
 }
