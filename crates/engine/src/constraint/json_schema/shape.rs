@@ -130,8 +130,8 @@ pub struct Group {
     pub additional: Option<Id>,
 }
 
-/// Terms of properties, by name. The alternatives of a choice share it: many are dropped before they add
-/// anything about properties.
+/// Terms of properties, by name. The alternatives of a choice share it: many are dropped before
+/// they add anything about properties.
 #[derive(Debug, Clone, Default)]
 pub struct PropertyTerms(Option<Rc<Properties>>);
 

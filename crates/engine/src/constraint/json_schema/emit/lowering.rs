@@ -2,6 +2,10 @@
 //!
 //! A conjunction is a tidied list of terms. Everything that reaches the same terms shares the node.
 //! A conjunction that is met again while it is being built becomes a rule.
+//!
+//! # Cost
+//!
+//! One lookup for each list of terms; for a single schema, in a table by its id.
 
 use rustc_hash::FxHashMap;
 

@@ -1,4 +1,5 @@
-//! Main loop of the emission: conjunctions are expanded into shapes, and built after their children.
+//! Main loop of the emission: conjunctions are expanded into shapes, and built after their
+//! children.
 //!
 //! The stack is explicit. A conjunction is expanded once. Targets of `$ref` that hold objects or
 //! arrays become rules: the machine then need not expand them at every use.

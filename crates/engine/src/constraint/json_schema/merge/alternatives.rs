@@ -63,8 +63,8 @@ impl Normalizer<'_> {
         Ok(terms)
     }
 
-    /// Returns true if the shape, with these branches of a `oneOf` added, allows nothing; `false` if
-    /// that cannot be decided. The terms around the `oneOf` do not filter literals here, because
+    /// Returns true if the shape, with these branches of a `oneOf` added, allows nothing; `false`
+    /// if that cannot be decided. The terms around the `oneOf` do not filter literals here, because
     /// they include the `oneOf` itself. A literal of two branches violates it, and yet it is a
     /// reason to separate the branches.
     fn impossible(&mut self, partial: &PartialShape, schemas: &[Id]) -> Result<bool> {

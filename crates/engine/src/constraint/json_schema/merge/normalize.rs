@@ -2,8 +2,8 @@
 //!
 //! The [`Term`]s of a list are processed in order. Keywords that only restrict merge into the
 //! current [`Shape`]. Keywords that offer a choice (`anyOf`, `oneOf`, `if`, `dependencies`,
-//! negations) split it. Alternatives that contradict themselves are dropped at once, so discriminated
-//! unions stay small.
+//! negations) split it. Alternatives that contradict themselves are dropped at once, so
+//! discriminated unions stay small.
 //!
 //! This file also decides the order of properties: a schema's own `properties` first, then those of
 //! its sub-schemas in the order in which their keywords are written.
@@ -109,8 +109,8 @@ impl Normalizer<'_> {
         Ok(decidable?.then_some(expansion.done))
     }
 
-    /// Processes one alternative up to its end or to the next choice. Returns `false` in loose mode if
-    /// there are too many alternatives.
+    /// Processes one alternative up to its end or to the next choice. Returns `false` in loose mode
+    /// if there are too many alternatives.
     fn advance(&mut self, mut partial: PartialShape, expansion: &mut Expansion) -> Result<bool> {
         let Expansion { mode, bottom, ref mut done } = *expansion;
         let (alternatives, at) = loop {

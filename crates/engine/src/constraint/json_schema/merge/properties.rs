@@ -133,7 +133,8 @@ pub fn merge_group(
     Ok(())
 }
 
-/// Takes the patterns that match a single name: they declare that name, after those of `properties`.
+/// Takes the patterns that match a single name: they declare that name, after those of
+/// `properties`.
 fn take_exact(context: &mut SchemaContext<'_>, patterns: &mut Schemas) -> Vec<(Symbol, Id)> {
     let mut exact = Vec::new();
     patterns.retain(|&mut (pattern, schema)| {

@@ -14,8 +14,8 @@
 //!
 //! # Cost
 //!
-//! A few lookups in the table of names, and one pass over the keyword sets. Only a document that has
-//! one of these keywords is copied, once.
+//! A few lookups in the table of names, and one pass over the keyword sets. Only a document that
+//! has one of these keywords is copied, once.
 //!
 //! # Alternatives considered
 //!

@@ -99,8 +99,8 @@ impl Scopes {
         Ok(self.copies.get(&(target, scope)).copied().unwrap_or(target))
     }
 
-    /// Copies a value; `named`: its members are named by the user. The parser limits the nesting, so
-    /// this may recurse.
+    /// Copies a value; `named`: its members are named by the user. The parser limits the nesting,
+    /// so this may recurse.
     fn copy<'a>(
         &mut self,
         doc: &mut Doc,

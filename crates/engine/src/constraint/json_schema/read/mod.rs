@@ -1,8 +1,10 @@
 //! Reading: a document, its keywords and references, and the context of one run.
 //!
-//! - `keywords` is the table of keywords, over `drafts` and `types`. `schema_positions` answers from
+//! - `keywords` is the table of keywords, over `drafts` and `types`. `schema_positions` answers
+//!   from
 //!   it. `misspelling` and `unknown_keywords` report names that are no keywords.
-//! - `wrapper` finds the schema inside of a request. `draft_inference` and `dialect` recognise older
+//! - `wrapper` finds the schema inside of a request. `draft_inference` and `dialect` recognise
+//!   older
 //!   drafts and other dialects.
 //! - `refs`, `uri`, `documents` and `dynamic_scope` resolve references. `dedup` makes equal schemas
 //!   one.
