@@ -17,8 +17,8 @@
 //!
 //! # Alternatives considered
 //!
-//! A trait by which the parts ask for nodes was rejected: it would have one implementation. The state
-//! and the plans stand in files below the parts instead.
+//! A trait by which the parts ask for nodes was rejected: it would have one implementation. The
+//! state and the plans stand in files below the parts instead.
 
 mod contains;
 mod exists_property;
