@@ -16,8 +16,8 @@ use regex::{Captures, Regex};
 
 use super::layers::rust_files;
 
-/// The most files that one circle of imports has.
-const MAX_CIRCLE: usize = 14;
+/// The most files that one circle of imports has, in each of the crates.
+const MAX_CIRCLES: [usize; 4] = [3, 14, 1, 10];
 /// The most methods that a type has, all of its `impl` blocks together.
 const MAX_METHODS: usize = 60;
 
@@ -198,13 +198,13 @@ fn crates() -> [Crate; 4] {
 
 #[test]
 fn circles_of_imports_are_small() {
-    for one in crates() {
+    for (one, most) in crates().iter().zip(MAX_CIRCLES) {
         let mut found: Vec<_> = one.circles();
         found.sort_by_key(|circle| std::cmp::Reverse(circle.len()));
         let largest: Vec<String> =
             found.first().into_iter().flatten().map(|module| module.join("::")).collect();
         println!("{} circles, the largest of {}", found.len(), largest.len());
-        assert!(largest.len() <= MAX_CIRCLE, "{} files use each other: {largest:?}", largest.len());
+        assert!(largest.len() <= most, "{} files use each other: {largest:?}", largest.len());
     }
 }
 

@@ -38,13 +38,10 @@ pub(crate) use byte_classes::{ClassSet, Classes, each as each_class, has_plain};
 use encode_cache::EncodeCache;
 pub(crate) use slices::{Slice, SliceKind};
 use string_tokens::{Separators, StringTokens};
-pub use token_bytes::TokenSpelling;
+pub use token_bytes::{TokenId, TokenSpelling};
 use token_table::{TokenTable, TokenTableBuilder};
 pub(crate) use trie::{ByteGroups, byte_group, byte_set};
 pub use trie::{Trie, TrieNode};
-
-/// The id of a token.
-pub type TokenId = u32;
 
 /// A tokenizer's vocabulary, prepared for constraints. Cheap to clone.
 ///

@@ -16,6 +16,9 @@
 
 use serde_json::Value;
 
+/// The id of a token.
+pub type TokenId = u32;
+
 /// The way the strings of a vocabulary encode bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TokenSpelling {

@@ -16,10 +16,9 @@ use std::rc::Rc;
 
 use smallvec::SmallVec;
 
-use super::read::{Bound, Keyword, NameList, SchemaContext, Schemas, StringTest, Test, Types};
+use super::read::{Bound, Id, Keyword, NameList, SchemaContext, Schemas, StringTest, Symbol, Test, Types};
 use super::small_map::SmallMap;
 use super::term::{Term, TermSet, Terms, add_term};
-use crate::constraint::json::document::{Id, Symbol};
 use crate::error::{Error, ErrorKind};
 
 /// Constraints on numbers.
@@ -131,8 +130,8 @@ pub struct Group {
     pub additional: Option<Id>,
 }
 
-/// Terms of properties, by name. The alternatives of a choice share it: many are dropped before they add
-/// anything about properties.
+/// Terms of properties, by name. The alternatives of a choice share it: many are dropped before
+/// they add anything about properties.
 #[derive(Debug, Clone, Default)]
 pub struct PropertyTerms(Option<Rc<Properties>>);
 

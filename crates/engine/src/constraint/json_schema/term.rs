@@ -2,14 +2,15 @@
 //!
 //! # Cost
 //!
-//! A `oneOf` of a hundred branches excludes ninety-nine terms from each alternative, so a membership
-//! test must not scan all terms. A short list is compared one by one, which is cheapest. For a longer
-//! one, a bitmap rules out most terms that are absent. Beyond some dozens there is an index.
+//! A `oneOf` of a hundred branches excludes ninety-nine terms from each alternative, so a
+//! membership test must not scan all terms. A short list is compared one by one, which is cheapest.
+//! For a longer one, a bitmap rules out most terms that are absent. Beyond some dozens there is an
+//! index.
 //!
 //! # Alternatives considered
 //!
-//! An index from the ninth term on was rejected: every alternative copies it, which took longer than
-//! all lookups.
+//! An index from the ninth term on was rejected: every alternative copies it, which took longer
+//! than all lookups.
 
 use std::hash::BuildHasher;
 use std::ops::Deref;
@@ -17,8 +18,7 @@ use std::ops::Deref;
 use rustc_hash::{FxBuildHasher, FxHashSet};
 use smallvec::{SmallVec, smallvec};
 
-use super::read::{Keyword, SchemaContext, Types};
-use crate::constraint::json::document::{Id, Symbol, Value};
+use super::read::{Id, Keyword, SchemaContext, Symbol, Types, Value};
 use crate::error::Result;
 
 /// One thing that a value must satisfy.

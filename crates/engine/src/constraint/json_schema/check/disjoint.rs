@@ -8,9 +8,8 @@
 
 use smallvec::{SmallVec, smallvec};
 
-use super::super::read::{Keyword, Operand, SchemaContext, Types, only_word};
+use super::super::read::{Id, Keyword, Operand, SchemaContext, Symbol, Types, Value, only_word};
 use super::super::shape::Shape;
-use crate::constraint::json::document::{Id, Symbol, Value};
 use crate::error::Result;
 
 /// Maximum number of pairs of literals that are compared to separate two schemas.

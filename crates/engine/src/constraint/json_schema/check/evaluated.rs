@@ -13,9 +13,8 @@ use std::rc::Rc;
 
 use rustc_hash::FxHashMap;
 
-use super::super::read::{Evaluates, Keyword, SchemaContext, SchemaDraft, Schemas, Types};
+use super::super::read::{Evaluates, Id, Keyword, SchemaContext, SchemaDraft, Schemas, Symbol, Types, Value};
 use super::super::term::{Term, Terms, add_term};
-use crate::constraint::json::document::{Id, Symbol, Value};
 use crate::error::Result;
 
 /// Maximum number of alternatives of the evaluated set for one keyword.
@@ -275,18 +274,7 @@ impl Query<'_, '_> {
                     all = all.or(&self.holding(schema)?);
                 }
             }
-            Evaluates::Branches => {
-                let (then, or) = self.context.branches(id);
-                let mut yes = self.holding(at)?;
-                if then.is_none() && or.is_none() {
-                    return Ok(Some(yes.or(&none)));
-                }
-                if let Some(then) = then {
-                    yes = yes.and(&self.holding(then)?);
-                }
-                let no = or.map_or(Ok(none), |or| self.holding(or))?;
-                all = yes.with_terms(&[Term::Pos(at)]).or(&no.with_terms(&[Term::Neg(at)]));
-            }
+            Evaluates::Branches => all = self.evaluated_by_if(id, at)?,
             Evaluates::Present => {
                 for (name, then) in self.context.object(at)? {
                     if matches!(self.context.doc.value(then), Value::Object { .. }) {
@@ -303,6 +291,20 @@ impl Query<'_, '_> {
             Evaluates::Parts | Evaluates::Nothing => return Ok(None),
         }
         Ok(Some(all))
+    }
+
+    fn evaluated_by_if(&mut self, id: Id, at: Id) -> Result<Alternatives> {
+        let none = Alternatives::none(self.kind);
+        let (then, or) = self.context.branches(id);
+        let mut yes = self.holding(at)?;
+        if then.is_none() && or.is_none() {
+            return Ok(yes.or(&none));
+        }
+        if let Some(then) = then {
+            yes = yes.and(&self.holding(then)?);
+        }
+        let no = or.map_or(Ok(none), |or| self.holding(or))?;
+        Ok(yes.with_terms(&[Term::Pos(at)]).or(&no.with_terms(&[Term::Neg(at)])))
     }
 
     /// Returns what a schema evaluates, with the term that the schema holds added to each

@@ -6,13 +6,12 @@
 
 use smallvec::SmallVec;
 
-use super::super::read::{IN_PLACE, Keyword, Operand, REFERENCES, SchemaContext};
-use crate::constraint::json::document::Id;
+use super::super::read::{IN_PLACE, Id, Keyword, Operand, REFERENCES, SchemaContext};
 use crate::error::{Error, Result};
 
 /// State of the check for one schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
+enum RecursionState {
     Unknown,
     /// Being checked.
     OnPath,
@@ -25,13 +24,13 @@ type Path = SmallVec<[(Id, SmallVec<[Id; 4]>); 4]>;
 /// State of the check for each schema, by id.
 #[derive(Default)]
 pub struct RecursionCheck {
-    states: Vec<State>,
+    states: Vec<RecursionState>,
 }
 
 impl RecursionCheck {
     /// Checks that no schema applies to the same value as itself; visits each schema once.
     pub fn check(&mut self, context: &mut SchemaContext<'_>, root: Id) -> Result<()> {
-        if *self.state(context, root) != State::Unknown {
+        if *self.state(context, root) != RecursionState::Unknown {
             return Ok(());
         }
         let mut path = Path::new();
@@ -39,7 +38,7 @@ impl RecursionCheck {
         if checked.is_err() {
             // Emptiness queries ignore a fault, so it must be found again.
             for (id, _) in path {
-                *self.state(context, id) = State::Unknown;
+                *self.state(context, id) = RecursionState::Unknown;
             }
         }
         checked
@@ -47,19 +46,19 @@ impl RecursionCheck {
 
     fn visit(&mut self, context: &mut SchemaContext<'_>, root: Id, path: &mut Path) -> Result<()> {
         path.push((root, in_place(context, root)?));
-        *self.state(context, root) = State::OnPath;
+        *self.state(context, root) = RecursionState::OnPath;
         while let Some((id, rest)) = path.last_mut() {
             let Some(next) = rest.pop() else {
-                *self.state(context, *id) = State::Finite;
+                *self.state(context, *id) = RecursionState::Finite;
                 path.pop();
                 continue;
             };
             match self.state(context, next) {
-                State::Finite => {}
-                State::OnPath => return Err(endless(context, next)),
-                State::Unknown => {
+                RecursionState::Finite => {}
+                RecursionState::OnPath => return Err(endless(context, next)),
+                RecursionState::Unknown => {
                     path.push((next, in_place(context, next)?));
-                    *self.state(context, next) = State::OnPath;
+                    *self.state(context, next) = RecursionState::OnPath;
                 }
             }
         }
@@ -68,10 +67,10 @@ impl RecursionCheck {
 
     /// Returns the state of the check for a schema. There may be more schemas than at the last
     /// call.
-    fn state(&mut self, context: &SchemaContext<'_>, id: Id) -> &mut State {
+    fn state(&mut self, context: &SchemaContext<'_>, id: Id) -> &mut RecursionState {
         let at = id.0 as usize;
         if at >= self.states.len() {
-            self.states.resize(context.doc.len().max(at + 1), State::Unknown);
+            self.states.resize(context.doc.len().max(at + 1), RecursionState::Unknown);
         }
         &mut self.states[at]
     }

@@ -17,10 +17,9 @@ use std::cmp::Ordering;
 
 use smallvec::SmallVec;
 
-use super::super::read::{Keyword, SchemaContext, Test, Types};
+use super::super::read::{Id, Keyword, SchemaContext, Symbol, Test, Types, Value};
 use super::super::term::Term;
 use super::evaluated::{Evaluated, EvaluatedSets, UnevaluatedKind, is_evaluated, item_outside, kind_of};
-use crate::constraint::json::document::{Id, Symbol, Value};
 use crate::error::Result;
 
 /// Maximum nesting of schemas and values together.

@@ -18,10 +18,9 @@ use std::hash::BuildHasher;
 use hashbrown::HashTable;
 use rustc_hash::FxBuildHasher;
 
-use super::super::read::{SchemaContext, SchemaDraft};
+use super::super::read::{Id, SchemaContext, SchemaDraft, Symbol, Value};
 use super::nodes::{LiteralSet, NodeBuilder};
 use crate::constraint::ir::{ByteString, Node, NodeId, Object, Parts, Property};
-use crate::constraint::json::document::{Id, Symbol, Value};
 use crate::constraint::number;
 use crate::constraint::policy::{KeyOrder, Whitespace};
 use crate::decimal::Decimal;

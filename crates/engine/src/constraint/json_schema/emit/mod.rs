@@ -14,6 +14,11 @@
 //!
 //! Linear in the number of distinct conjunctions. Nothing is unrolled; recursion goes through
 //! rules.
+//!
+//! # Alternatives considered
+//!
+//! A trait by which the parts ask for nodes was rejected: it would have one implementation. The
+//! state and the plans stand in files below the parts instead.
 
 mod contains;
 mod exists_property;

@@ -8,10 +8,9 @@ use hashbrown::HashTable;
 use rustc_hash::FxHashMap;
 use smallvec::{SmallVec, smallvec};
 
-use super::super::read::{SchemaContext, Types};
+use super::super::read::{SchemaContext, Symbol, Types};
 use super::plan::Keys;
 use crate::constraint::ir::{AutomatonState, ByteString, Extra, FreeNumber, Ir, Node, NodeId, Object, Parts};
-use crate::constraint::json::document::{Id, Symbol};
 use crate::constraint::number::{self, NumberSpec};
 use crate::constraint::policy::{Policy, Whitespace};
 use crate::constraint::{ecma, regular};
@@ -118,11 +117,6 @@ impl<'p> NodeBuilder<'p> {
         }
     }
 
-    /// Parses a pattern and returns its node.
-    pub fn pattern_node(&mut self, context: &SchemaContext<'_>, pattern: Symbol, at: Id) -> Result<NodeId> {
-        ecma::parse(context.doc.name(pattern), &mut self.ir).map_err(context.locate(at))
-    }
-
     /// Returns the number language of a specification; equal specifications share a node.
     pub fn number_node(&mut self, key: NumberKey, spec: &NumberSpec) -> Result<NodeId> {
         if let Some(&node) = self.numbers.get(&key) {
@@ -174,7 +168,9 @@ impl<'p> NodeBuilder<'p> {
         Ok(match keys {
             Keys::All => None,
             Keys::Patterns(patterns) => {
-                let nodes = patterns.iter().map(|&(pattern, at)| self.pattern_node(context, pattern, at));
+                let nodes = patterns.iter().map(|&(pattern, at)| {
+                    ecma::parse(context.doc.name(pattern), &mut self.ir).map_err(context.locate(at))
+                });
                 let nodes: Vec<NodeId> = nodes.collect::<Result<_>>()?;
                 Some(self.ir.union(nodes))
             }

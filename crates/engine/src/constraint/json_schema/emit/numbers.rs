@@ -9,14 +9,13 @@
 //!
 //! D (s + 2) states before minimisation, and few after it for divisors like 1000.
 
-use super::super::read::{Bound, Keyword, Types};
+use super::super::read::{Bound, Id, Keyword, Types};
 use super::super::shape::Shape;
 use super::lowering::SchemaLowering;
 use super::nodes::{LiteralSet, number_or_never};
 use crate::char_lang::byte_nfa::ByteNfa;
 use crate::char_lang::char_dfa::{CharDfa, MAX_STATES, Range};
 use crate::constraint::ir::{ByteString, Ir, NodeId};
-use crate::constraint::json::document::Id;
 use crate::constraint::number::NumberSpec;
 use crate::constraint::policy::Policy;
 use crate::constraint::regular;

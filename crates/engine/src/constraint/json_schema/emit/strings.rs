@@ -9,8 +9,8 @@
 //!
 //! # Cost
 //!
-//! For spans, linear in the pairs that the product reaches. These are few if the pattern starts like
-//! few positions of the source.
+//! For spans, linear in the pairs that the product reaches. These are few if the pattern starts
+//! like few positions of the source.
 //!
 //! # Alternatives considered
 //!

@@ -4,12 +4,13 @@
 //! becomes an error only in this file: an unsupported keyword does no harm to a type that cannot
 //! occur.
 
-use rustc_hash::{FxBuildHasher, FxHashSet};
+use rustc_hash::FxHashSet;
 use smallvec::smallvec;
 
 use super::super::merge::undeclared;
 use super::super::read::Types;
 use super::super::shape::{Shape, lower_max};
+use super::super::small_map::SmallMap;
 use super::super::term::{FALSE, Term, Terms};
 use super::literal_nodes::Literals;
 use super::lowering::{FREE, SchemaLowering};
@@ -17,9 +18,6 @@ use super::nodes::WORDS;
 use super::plan::{ConjunctionId, Declared, Extras, Keys, Plan};
 use crate::constraint::ir::{ByteString, Extra, Node, NodeId, Object, Parts, Property};
 use crate::error::Result;
-
-/// Up to this number, names are compared one by one.
-const MAX_SCANNED_PROPERTIES: usize = 16;
 
 impl SchemaLowering<'_> {
     /// Finds the conjunctions of a shape's children.
@@ -64,11 +62,9 @@ impl SchemaLowering<'_> {
         let mut names = std::mem::take(&mut shape.object.order);
         names.append(&mut shape.object.late);
         let mut properties = Declared::with_capacity(names.len());
-        let few = names.len() <= MAX_SCANNED_PROPERTIES;
-        let mut seen = FxHashSet::with_capacity_and_hasher(if few { 0 } else { names.len() }, FxBuildHasher);
+        let mut seen = SmallMap::<(), 16>::default();
         for name in names {
-            let met = if few { properties.iter().any(|p| p.0 == name) } else { !seen.insert(name) };
-            if met {
+            if !seen.insert(name, ()) {
                 continue;
             }
             let mut terms = match shape.object.values.get(&name) {

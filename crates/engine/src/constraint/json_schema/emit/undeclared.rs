@@ -13,13 +13,12 @@ use std::sync::Arc;
 
 use smallvec::smallvec;
 
-use super::super::read::{join, restrict};
+use super::super::read::{Id, Symbol, join, restrict};
 use super::super::shape::{Group, Shape};
 use super::super::term::{Term, Terms, add_term, tidy};
 use super::lowering::SchemaLowering;
 use super::plan::{ConjunctionId, Extras, Keys};
 use crate::char_lang::char_dfa::CharDfa;
-use crate::constraint::json::document::{Id, Symbol};
 use crate::error::Result;
 
 /// Maximum number of parts of the partition.

@@ -7,14 +7,13 @@
 //! With `contains`, enough different values must exist for the items that have to be contained.
 //! This is implemented for one condition only.
 
-use super::super::read::Keyword;
+use super::super::read::{Id, Keyword};
 use super::lowering::SchemaLowering;
 use super::nodes::NodeBuilder;
 use super::plan::Plan;
 use crate::char_lang::byte_nfa::ByteNfa;
 use crate::char_lang::char_dfa::CharDfa;
 use crate::constraint::ir::{ByteString, Node, NodeId};
-use crate::constraint::json::document::Id;
 use crate::constraint::regular;
 use crate::decimal::Decimal;
 use crate::error::Result;
@@ -36,7 +35,7 @@ impl SchemaLowering<'_> {
             return Err(self.normalizer.context.unsupported(Keyword::UniqueItems, at));
         }
         let counted = plan.contains.iter().flatten().find(|way| way.0 == 1).map(|way| way.1);
-        let counted = counted.map_or(self.nodes.never, |goal| self.node(goal));
+        let counted = counted.map_or(self.nodes.never, |id| self.node(id));
         let enough = vec![(counted, condition.min), (rest, part.min)];
         let array = self.containing(plan)?;
         if self.nodes.is_never(array) {

@@ -1,4 +1,5 @@
-//! Main loop of the emission: conjunctions are expanded into shapes, and built after their children.
+//! Main loop of the emission: conjunctions are expanded into shapes, and built after their
+//! children.
 //!
 //! The stack is explicit. A conjunction is expanded once. Targets of `$ref` that hold objects or
 //! arrays become rules: the machine then need not expand them at every use.
@@ -69,8 +70,8 @@ impl SchemaLowering<'_> {
         }
         let mut ir = self.nodes.ir;
         ir.set_root(node);
-        let SchemaContext { texts, diagnostics, .. } = self.normalizer.context;
-        ir.warnings = diagnostics.warnings;
+        let SchemaContext { texts, warnings, .. } = self.normalizer.context;
+        ir.warnings = warnings;
         if let Some(source) = texts.quoted.and_then(|quoted| quoted.used()) {
             ir.add_source(Arc::new(source));
         }

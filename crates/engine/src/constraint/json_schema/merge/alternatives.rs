@@ -17,13 +17,12 @@ use std::rc::Rc;
 use smallvec::{SmallVec, smallvec};
 
 use super::super::check::are_disjoint;
-use super::super::read::{MAX_STEPS, Types};
+use super::super::read::{Id, MAX_STEPS, Symbol, Types, Value};
 use super::super::shape::Shape;
 use super::super::term::{FALSE, Term, Terms, tidy};
 use super::normalize::Normalizer;
 use super::partial_shape::{Mode, PartialShape};
 use super::properties::undeclared;
-use crate::constraint::json::document::{Id, Symbol, Value};
 use crate::error::{ErrorKind, Result};
 
 /// Maximum nesting of emptiness queries through properties and items.
@@ -64,8 +63,8 @@ impl Normalizer<'_> {
         Ok(terms)
     }
 
-    /// Returns true if the shape, with these branches of a `oneOf` added, allows nothing; `false` if
-    /// that cannot be decided. The terms around the `oneOf` do not filter literals here, because
+    /// Returns true if the shape, with these branches of a `oneOf` added, allows nothing; `false`
+    /// if that cannot be decided. The terms around the `oneOf` do not filter literals here, because
     /// they include the `oneOf` itself. A literal of two branches violates it, and yet it is a
     /// reason to separate the branches.
     fn impossible(&mut self, partial: &PartialShape, schemas: &[Id]) -> Result<bool> {
@@ -108,8 +107,8 @@ impl Normalizer<'_> {
         }
         let depth = self.empty_depth;
         // A query at a smaller depth could decide more.
-        if let Some(&(known, told)) = self.memos.empty.get(&terms)
-            && (known || told <= depth)
+        if let Some(&(known, asked_at)) = self.memos.empty.get(&terms)
+            && (known || asked_at <= depth)
         {
             return Ok(known);
         }

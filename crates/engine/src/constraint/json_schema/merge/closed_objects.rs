@@ -27,12 +27,11 @@ use std::rc::Rc;
 use rustc_hash::FxHashSet;
 use smallvec::smallvec;
 
-use super::super::read::{SchemaContext, Schemas, Types};
+use super::super::read::{SchemaContext, Schemas, Symbol, Types};
 use super::super::shape::{Group, Shape};
 use super::super::term::{FALSE, Term, Terms};
 use super::normalize::Normalizer;
 use super::partial_shape::{Mode, PartialShape, Shapes};
-use crate::constraint::json::document::Symbol;
 use crate::error::Result;
 
 /// Maximum number of shapes whose combinations are added.

@@ -10,17 +10,18 @@ use std::rc::Rc;
 use smallvec::{SmallVec, smallvec};
 
 use super::super::check::only_narrows_declared;
-use super::super::read::{Bound, Keyword, NumberFormat, Operand, SchemaContext, SchemaDraft, Test, Types};
+use super::super::read::{
+    Bound, Id, Keyword, NumberFormat, Operand, SchemaContext, SchemaDraft, Symbol, Test, Types, Value,
+};
 use super::super::shape::{ContainsBound, Shape, lower_max};
 use super::super::term::{Term, Terms};
 use super::partial_shape::Pending;
 use super::properties::require;
-use crate::constraint::json::document::{Id, Symbol, Value};
 use crate::decimal::Decimal;
 use crate::error::Result;
 use crate::warning::WarningKind;
 
-/// What the keywords of one schema add to a fork.
+/// What the keywords of one schema add to a shape.
 #[derive(Default)]
 pub struct Added {
     pub work: SmallVec<[Pending; 2]>,
@@ -127,8 +128,8 @@ pub fn dependency_choice(
     } else if context.is_true(then) {
         return Ok(None);
     } else if context.declares(id, &[name]) && only_narrows_declared(context, id, then)? {
-        // Many names may be allowed only with some values of another property. Forking on that
-        // value decides most choices once one of them is made.
+        // Many names may be allowed only with some values of another property. A choice about
+        // that value decides most choices once one of them is made.
         let absent = smallvec![Term::Neg(then), Term::Forbid(name)];
         return Ok(Some(Pending::Choice(Rc::new(vec![smallvec![Term::Pos(then)], absent]), then)));
     } else {
@@ -166,7 +167,7 @@ pub fn format(context: &mut SchemaContext<'_>, shape: &mut Shape, id: Id, at: Id
             bound_by_format(context, shape, format);
             (Types::NUMBER, "numbers")
         }
-        None if context.texts.knows_format(&context.doc, name) => {
+        None if context.knows_format(name) => {
             shape.string.add(Test::Format(name), true, at);
             (Types::STRING, "strings")
         }

@@ -3,9 +3,9 @@
 //! `normalize` is the main part, with a `partial_shape` for each alternative. The others add to it:
 //! `keyword_merging` and `properties` merge the keywords of a schema, `negate` violates them,
 //! `alternatives` decides `oneOf` and empty alternatives, and `unevaluated` merges the keywords of
-//! that name. `contains_bounds` and `property_names` say what bounds on items and sets of names come
-//! to. `shared_refs` handles an `anyOf` of references, and `closed_objects` applies the policy of
-//! that name.
+//! that name. `contains_bounds` and `property_names` say what bounds on items and sets of names
+//! come to. `shared_refs` handles an `anyOf` of references, and `closed_objects` applies the policy
+//! of that name.
 
 mod alternatives;
 mod closed_objects;

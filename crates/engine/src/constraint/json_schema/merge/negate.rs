@@ -11,12 +11,13 @@ use std::rc::Rc;
 use smallvec::{SmallVec, smallvec};
 
 use super::super::check::{EvaluatedSets, are_disjoint, has_few_values, only_requires};
-use super::super::read::{Bound, Keyword, NameList, SchemaContext, Test, Types, of_length};
+use super::super::read::{
+    Bound, Id, Keyword, NameList, SchemaContext, Symbol, Test, Types, Value, of_length,
+};
 use super::super::shape::{ContainsBound, ExistsProperty, Names, NumberPart, Refusal, Shape};
 use super::super::term::{FALSE, Term, Terms};
 use super::normalize::Normalizer;
 use super::partial_shape::{PartialShape, Pending};
-use crate::constraint::json::document::{Id, Symbol, Value};
 use crate::error::Result;
 
 /// Maximum number of branches of a `oneOf` whose pairs are written out.
@@ -308,21 +309,27 @@ impl Violation<'_, '_> {
                 partial.choose(schemas.map(fails).collect(), at);
             }
             Keyword::Dependencies | Keyword::DependentRequired | Keyword::DependentSchemas => {
-                let mut choice: Vec<Terms> = Vec::new();
-                for (name, then) in context.object(at)? {
-                    if context.is_name_list(then) {
-                        let lacks = context.names(then)?.into_iter();
-                        choice.extend(lacks.map(|other| smallvec![Term::Require(name), Term::Forbid(other)]));
-                    } else {
-                        choice.push(smallvec![Term::Require(name), Term::Neg(then)]);
-                    }
-                }
-                partial.only(about);
-                partial.choose(choice, at);
+                self.dependencies()?
             }
             Keyword::AdditionalProperties => self.demand(Names::Undeclared(schema), Some(Term::Neg(at))),
             Keyword::PropertyNames => self.demand(Names::Failing(at), None),
         }
+        Ok(())
+    }
+
+    /// Merges an object that has a property and not what the property requires.
+    fn dependencies(&mut self) -> Result<()> {
+        let mut choice: Vec<Terms> = Vec::new();
+        for (name, then) in self.context.object(self.at)? {
+            if self.context.is_name_list(then) {
+                let lacks = self.context.names(then)?.into_iter();
+                choice.extend(lacks.map(|other| smallvec![Term::Require(name), Term::Forbid(other)]));
+            } else {
+                choice.push(smallvec![Term::Require(name), Term::Neg(then)]);
+            }
+        }
+        self.partial.only(Types::OBJECT);
+        self.partial.choose(choice, self.at);
         Ok(())
     }
 
@@ -483,7 +490,7 @@ impl Violation<'_, '_> {
         }
         self.partial.only(Types::STRING);
         match context.doc.string(at) {
-            Some(name) if context.texts.knows_format(&context.doc, name) => {
+            Some(name) if context.knows_format(name) => {
                 self.partial.shape.string.add(Test::Format(name), false, at);
             }
             // An annotation is never violated.

@@ -2,8 +2,8 @@
 //!
 //! The [`Term`]s of a list are processed in order. Keywords that only restrict merge into the
 //! current [`Shape`]. Keywords that offer a choice (`anyOf`, `oneOf`, `if`, `dependencies`,
-//! negations) split it. Alternatives that contradict themselves are dropped at once, so discriminated
-//! unions stay small.
+//! negations) split it. Alternatives that contradict themselves are dropped at once, so
+//! discriminated unions stay small.
 //!
 //! This file also decides the order of properties: a schema's own `properties` first, then those of
 //! its sub-schemas in the order in which their keywords are written.
@@ -18,7 +18,7 @@ use std::rc::Rc;
 use rustc_hash::FxHashMap;
 
 use super::super::check::{EvaluatedSets, RecursionCheck, Validator};
-use super::super::read::{Keyword, SchemaContext, Test, Types, UnsatCause, warn_unknown};
+use super::super::read::{Id, Keyword, SchemaContext, Test, Types, UnsatCause, Value, warn_unknown};
 use super::super::shape::{ExistsProperty, Names, Shape};
 use super::super::term::{FALSE, Term, Terms, add_term};
 use super::keyword_merging::{
@@ -27,7 +27,6 @@ use super::keyword_merging::{
 };
 use super::partial_shape::{Mode, PartialShape, Pending, Shapes};
 use super::properties::{members, require, restrict_property};
-use crate::constraint::json::document::{Id, Value};
 use crate::error::{Error, Result};
 
 /// Maximum number of alternatives of one value after distributing `anyOf`, `oneOf`, `if` and the
@@ -110,8 +109,8 @@ impl Normalizer<'_> {
         Ok(decidable?.then_some(expansion.done))
     }
 
-    /// Processes one alternative up to its end or to the next choice. Returns `false` in loose mode if
-    /// there are too many alternatives.
+    /// Processes one alternative up to its end or to the next choice. Returns `false` in loose mode
+    /// if there are too many alternatives.
     fn advance(&mut self, mut partial: PartialShape, expansion: &mut Expansion) -> Result<bool> {
         let Expansion { mode, bottom, ref mut done } = *expansion;
         let (alternatives, at) = loop {

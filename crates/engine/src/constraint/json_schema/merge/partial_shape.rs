@@ -4,10 +4,9 @@ use std::rc::Rc;
 
 use smallvec::SmallVec;
 
-use super::super::read::Types;
+use super::super::read::{Id, Types};
 use super::super::shape::Shape;
 use super::super::term::{Term, Terms};
-use crate::constraint::json::document::Id;
 
 /// Purpose of an expansion: shapes to generate from, or only the emptiness of a conjunction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

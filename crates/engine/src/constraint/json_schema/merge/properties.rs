@@ -11,11 +11,10 @@ use std::rc::Rc;
 
 use smallvec::{SmallVec, smallvec};
 
-use super::super::read::{Keyword, SchemaContext, Schemas, Test, only_word};
+use super::super::read::{Id, Keyword, SchemaContext, Schemas, Symbol, Test, only_word};
 use super::super::shape::{Group, Shape};
 use super::super::term::{Term, Terms, add_term};
 use super::partial_shape::PartialShape;
-use crate::constraint::json::document::{Id, Symbol};
 use crate::error::Result;
 
 /// Adds a term to those of a property.
@@ -82,16 +81,7 @@ pub fn merge_group(
     id: Id,
 ) -> Result<()> {
     let shape = &mut partial.shape;
-    // A pattern that matches a single name declares that name, after those of `properties`.
-    let mut exact: Vec<(Symbol, Id)> = Vec::new();
-    patterns.retain(|&mut (pattern, schema)| match only_word(context.doc.name(pattern)) {
-        Some(word) => {
-            let word = word.into_owned();
-            exact.push((context.doc.intern(&word), schema));
-            false
-        }
-        None => true,
-    });
+    let exact = take_exact(context, &mut patterns);
     let additional = additional.filter(|&a| !context.is_true(a));
     context.step((properties.len() + shape.object.values.len() / 4) as u64, id)?;
     let first = shape.object.values.is_empty() && shape.object.groups.is_empty();
@@ -141,6 +131,18 @@ pub fn merge_group(
         shape.object.groups.push(Rc::new(Group { patterns, additional }));
     }
     Ok(())
+}
+
+/// Takes the patterns that match a single name: they declare that name, after those of
+/// `properties`.
+fn take_exact(context: &mut SchemaContext<'_>, patterns: &mut Schemas) -> Vec<(Symbol, Id)> {
+    let mut exact = Vec::new();
+    patterns.retain(|&mut (pattern, schema)| {
+        let word = only_word(context.doc.name(pattern)).map(|word| word.into_owned());
+        exact.extend(word.iter().map(|word| (context.doc.intern(word), schema)));
+        word.is_none()
+    });
+    exact
 }
 
 pub fn require(shape: &mut Shape, name: Symbol) {

@@ -10,13 +10,12 @@
 use std::sync::Arc;
 
 use super::super::check::is_evaluated;
-use super::super::read::{Keyword, SchemaContext, Schemas, Test, Types, join, restrict};
+use super::super::read::{Id, Keyword, SchemaContext, Schemas, Symbol, Test, Types, Value, join, restrict};
 use super::super::shape::{ExistsProperty, Names, Shape, StringPart};
 use super::super::term::Term;
 use super::normalize::Normalizer;
 use super::partial_shape::{Mode, PartialShape};
 use crate::char_lang::char_dfa::CharDfa;
-use crate::constraint::json::document::{Id, Symbol, Value};
 use crate::error::Result;
 
 /// Maximum bound on the length of a name that is turned into an automaton.

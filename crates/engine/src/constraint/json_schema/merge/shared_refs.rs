@@ -14,11 +14,10 @@
 
 use smallvec::{SmallVec, smallvec};
 
-use super::super::read::{Keyword, REFERENCES, SchemaContext, set, warn_unknown};
+use super::super::read::{Id, Keyword, REFERENCES, SchemaContext, set, warn_unknown};
 use super::super::term::{Term, Terms};
 use super::normalize::Normalizer;
 use super::partial_shape::PartialShape;
-use crate::constraint::json::document::Id;
 use crate::constraint::json::symbol_set::SymbolSet;
 use crate::error::Result;
 

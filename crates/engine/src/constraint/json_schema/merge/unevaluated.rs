@@ -1,8 +1,8 @@
 //! Merging of `unevaluatedProperties` and `unevaluatedItems`.
 //!
 //! What the other keywords evaluate comes as alternatives (`evaluated`). An instance is in their
-//! union through the alternative of all schemas that do hold. Negations are therefore only needed if
-//! the keyword itself is negated.
+//! union through the alternative of all schemas that do hold. Negations are therefore only needed
+//! if the keyword itself is negated.
 //!
 //! # Cost
 //!
@@ -10,27 +10,26 @@
 //!
 //! # Alternatives considered
 //!
-//! Annotations carried by the forks of a merge. If two schemas with this keyword are merged, their
-//! sub-schemas would have to know which of the two an annotation is for.
+//! Annotations carried by the alternatives of a merge. If two schemas with this keyword are merged,
+//! their sub-schemas would have to know which of the two an annotation is for.
 
 use std::rc::Rc;
 
 use smallvec::smallvec;
 
 use super::super::check::{UnevaluatedKind, item_outside};
-use super::super::read::{Keyword, Types};
+use super::super::read::{Id, Keyword, Types};
 use super::super::shape::{ContainsBound, ExistsProperty, Names};
 use super::super::term::{Term, Terms};
 use super::negate::Violation;
 use super::normalize::Normalizer;
 use super::partial_shape::{PartialShape, Pending};
 use super::properties::merge_group;
-use crate::constraint::json::document::Id;
 use crate::error::Result;
 
 impl Normalizer<'_> {
-    /// Returns the work for `unevaluatedProperties` or `unevaluatedItems` (`keyword`, with the value
-    /// `at`) of a schema object. It comes before that of the sibling schemas.
+    /// Returns the work for `unevaluatedProperties` or `unevaluatedItems` (`keyword`, with the
+    /// value `at`) of a schema object. It comes before that of the sibling schemas.
     pub fn unevaluated(&mut self, schema: Id, keyword: Keyword, at: Id) -> Result<Option<Pending>> {
         if self.context.is_true(at) {
             return Ok(None);

@@ -31,6 +31,7 @@ use super::refs::{Refs, shorten};
 use super::synthetic::SyntheticSchemas;
 use super::text_automata::{StringTest, Test, TextAutomata};
 use crate::char_lang::char_dfa::CharDfa;
+use crate::constraint::format;
 use crate::constraint::json::document::{Doc, Id, Symbol, Value};
 use crate::constraint::json::symbol_set::SymbolSet;
 use crate::constraint::policy::Policy;
@@ -41,15 +42,6 @@ use crate::warning::{Warning, WarningKind};
 /// A schema, and the reason why nothing satisfies it. Most reasons are fixed texts, and most are
 /// never shown.
 pub type UnsatCause = (Id, Cow<'static, str>);
-
-/// Warnings of one run.
-#[derive(Default)]
-pub struct Diagnostics {
-    pub warnings: Vec<Warning>,
-    warned: FxHashSet<(WarningKind, Symbol)>,
-    /// Unknown keywords that were checked for misspellings.
-    pub unknown: FxHashSet<Symbol>,
-}
 
 /// Maximum number of steps for checking literals against schemas and for merging shapes.
 pub const MAX_STEPS: u64 = 20_000_000;
@@ -65,7 +57,10 @@ pub struct SchemaContext<'p> {
     /// Keywords that the draft does not have, and all names that are not keywords.
     pub unknown_keywords: SymbolSet,
     pub texts: TextAutomata<'p>,
-    pub diagnostics: Diagnostics,
+    pub warnings: Vec<Warning>,
+    warned: FxHashSet<(WarningKind, Symbol)>,
+    /// Unknown keywords that were checked for misspellings.
+    pub checked: FxHashSet<Symbol>,
     pub synthetic: SyntheticSchemas,
     pub numbers: FxHashMap<Id, Rc<Decimal>>,
     pub steps: u64,
@@ -83,7 +78,9 @@ impl<'p> SchemaContext<'p> {
             draft,
             policy,
             texts: TextAutomata::default(),
-            diagnostics: Diagnostics::default(),
+            warnings: Vec::new(),
+            warned: FxHashSet::default(),
+            checked: FxHashSet::default(),
             synthetic: SyntheticSchemas::default(),
             numbers: FxHashMap::default(),
             steps: 0,
@@ -91,7 +88,7 @@ impl<'p> SchemaContext<'p> {
         if let Some((id, name)) = context.doc.duplicate {
             let (name, at) = (context.doc.name(name), context.doc.pointer(id));
             let message = format!("the name {name:?} occurs twice; the last one counts");
-            context.diagnostics.warnings.push(Warning::new(WarningKind::DuplicateName, message).at(at));
+            context.warnings.push(Warning::new(WarningKind::DuplicateName, message).at(at));
         }
         Ok(context)
     }
@@ -137,8 +134,8 @@ impl<'p> SchemaContext<'p> {
 
     /// Adds a warning, once per kind and name.
     pub fn warn(&mut self, kind: WarningKind, name: Symbol, at: Id, message: &str) {
-        if self.diagnostics.warned.insert((kind, name)) {
-            self.diagnostics.warnings.push(Warning::new(kind, message).at(self.doc.pointer(at)));
+        if self.warned.insert((kind, name)) {
+            self.warnings.push(Warning::new(kind, message).at(self.doc.pointer(at)));
         }
     }
 
@@ -208,6 +205,11 @@ impl<'p> SchemaContext<'p> {
             let message = format!("`{word}` beside `$ref` is ignored in this draft of JSON Schema");
             self.warn(WarningKind::IgnoredKeyword, name, at, &message);
         }
+    }
+
+    /// Returns true if a format is more than an annotation.
+    pub fn knows_format(&self, name: Symbol) -> bool {
+        format::NAMES.contains(&self.doc.name(name))
     }
 
     /// Returns true if a text passes a test; unknown formats accept everything.

@@ -14,8 +14,8 @@
 //!
 //! # Cost
 //!
-//! A few lookups in the table of names, and one pass over the keyword sets. Only a document that has
-//! one of these keywords is copied, once.
+//! A few lookups in the table of names, and one pass over the keyword sets. Only a document that
+//! has one of these keywords is copied, once.
 //!
 //! # Alternatives considered
 //!
@@ -123,9 +123,8 @@ impl Rewriter<'_> {
         match self.doc.value(id) {
             Value::Array { .. } => {
                 let elements = self.doc.elements(id).to_vec();
-                let copies: Vec<(Symbol, Id)> =
-                    elements.into_iter().map(|e| (Symbol(0), self.schema(e))).collect();
-                self.doc.close_array(&copies)
+                let copies: Vec<Id> = elements.into_iter().map(|e| self.schema(e)).collect();
+                self.array(&copies)
             }
             Value::Object { .. } => self.object(id),
             _ => id,
@@ -151,8 +150,9 @@ impl Rewriter<'_> {
         if !more.nullable {
             return copy;
         }
-        let null = self.type_named("null");
-        let list = self.doc.close_array(&[(Symbol(0), copy), (Symbol(0), null)]);
+        let null = self.text("null");
+        let null = self.doc.close_object(&[(Keyword::Type.into(), null)]);
+        let list = self.array(&[copy, null]);
         let either = self.doc.close_object(&[(Keyword::AnyOf.into(), list)]);
         self.like.push((copy, either));
         self.done.nullable.push((either, copy));
@@ -236,8 +236,8 @@ impl Rewriter<'_> {
     fn extend_list(&mut self, members: &mut Vec<(Symbol, Id)>, keyword: Keyword, more: &[Id]) {
         let old = members.iter().position(|m| m.0 == keyword);
         let known = old.map_or(&[][..], |at| self.doc.elements(members[at].1));
-        let all: Vec<(Symbol, Id)> = known.iter().chain(more).map(|&e| (Symbol(0), e)).collect();
-        let list = self.doc.close_array(&all);
+        let all = [known, more].concat();
+        let list = self.array(&all);
         match old {
             Some(at) => members[at].1 = list,
             None => members.push((keyword.into(), list)),
@@ -275,8 +275,8 @@ impl Rewriter<'_> {
             return kind(self, at);
         }
         let elements = self.doc.elements(at).to_vec();
-        let kinds: Vec<(Symbol, Id)> = elements.into_iter().map(|e| (Symbol(0), kind(self, e))).collect();
-        let list = self.doc.close_array(&kinds);
+        let kinds: Vec<Id> = elements.into_iter().map(|e| kind(self, e)).collect();
+        let list = self.array(&kinds);
         self.doc.close_object(&[(Keyword::AnyOf.into(), list)])
     }
 
@@ -303,17 +303,15 @@ impl Rewriter<'_> {
         };
         let mut texts = Vec::new();
         for name in types {
-            let name = self.doc.intern(name);
-            let text = self.doc.push(Value::String(name));
+            let text = self.text(name);
             self.like.push((text, at));
-            texts.push((Symbol(0), text));
+            texts.push(text);
         }
-        let list = self.doc.close_array(&texts);
+        let list = self.array(&texts);
         self.like.push((list, at));
         more.members.push((Keyword::Type.into(), list));
         if let Some(format) = bounded.filter(|_| self.doc.get(schema, Keyword::Format).is_none()) {
-            let name = self.doc.intern(format);
-            more.members.push((Keyword::Format.into(), self.doc.push(Value::String(name))));
+            more.members.push((Keyword::Format.into(), self.text(format)));
         }
     }
 
@@ -326,10 +324,14 @@ impl Rewriter<'_> {
         self.doc.close_object(&members)
     }
 
-    fn type_named(&mut self, name: &str) -> Id {
-        let name = self.doc.intern(name);
-        let name = self.doc.push(Value::String(name));
-        self.doc.close_object(&[(Keyword::Type.into(), name)])
+    fn array(&mut self, elements: &[Id]) -> Id {
+        let elements: Vec<(Symbol, Id)> = elements.iter().map(|&e| (Symbol(0), e)).collect();
+        self.doc.close_array(&elements)
+    }
+
+    fn text(&mut self, text: &str) -> Id {
+        let text = self.doc.intern(text);
+        self.doc.push(Value::String(text))
     }
 
     fn warn(&mut self, at: Id, message: &str) {

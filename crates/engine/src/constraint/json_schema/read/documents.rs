@@ -27,7 +27,8 @@ pub struct Documents<'a> {
 }
 
 /// Metaschemas by the path of their URI; those of newer drafts consist of one document per
-/// vocabulary. Names and structure are those of the specifications, because schemas point into them.
+/// vocabulary. Names and structure are those of the specifications, because schemas point into
+/// them.
 const BUILTIN: &[(&str, &str)] = &[
     ("draft-04/schema", include_str!("metaschemas/draft-04.json")),
     ("draft-06/schema", include_str!("metaschemas/draft-06.json")),

@@ -41,17 +41,6 @@ pub struct Scopes {
     copies: FxHashMap<(Id, u32), Id>,
 }
 
-/// A value that is being copied.
-struct OpenScope {
-    id: Id,
-    scope: u32,
-    /// True if the members are named by the user.
-    named: bool,
-    /// Number of children that are processed.
-    next: usize,
-    children: Vec<(Symbol, Id)>,
-}
-
 impl Scopes {
     /// Returns the original of a copy, and its scope; for other values, themselves and the empty
     /// scope.
@@ -105,54 +94,42 @@ impl Scopes {
             if let Some(&copy) = self.copies.get(&(target, scope)) {
                 return Ok(copy);
             }
-            self.copy(doc, start, scope, anchors)?;
+            self.copy(doc, (start, false), scope, anchors)?;
         }
         Ok(self.copies.get(&(target, scope)).copied().unwrap_or(target))
     }
 
+    /// Copies a value; `named`: its members are named by the user. The parser limits the nesting,
+    /// so this may recurse.
     fn copy<'a>(
         &mut self,
         doc: &mut Doc,
-        start: Id,
+        (id, named): (Id, bool),
         scope: u32,
         anchors: &dyn Fn(Id) -> Option<&'a [(Symbol, Id)]>,
-    ) -> Result<()> {
-        let open = |id, scope, named| OpenScope { id, scope, named, next: 0, children: Vec::new() };
-        let mut stack = vec![open(start, scope, false)];
-        while let Some(top) = stack.last_mut() {
-            let child = match doc.value(top.id) {
-                Value::Array { .. } => doc.elements(top.id).get(top.next).map(|&id| (Symbol(0), id)),
-                _ => doc.members(top.id).get(top.next).copied(),
-            };
-            if let Some((name, id)) = child {
-                top.next += 1;
-                let is_array = matches!(doc.value(top.id), Value::Array { .. });
-                let keyword = !top.named && !is_array;
-                if keyword && is_data(name) {
-                    top.children.push((name, id));
-                    continue;
-                }
-                let (outer, named) = (top.scope, keyword && names_members(name));
-                let scope = anchors(id).map_or(outer, |anchors| self.extend(outer, anchors));
-                match self.copies.get(&(id, scope)) {
-                    Some(&copy) => top.children.push((name, copy)),
-                    // It is visited again, and found, when its copy is done.
-                    None => {
-                        top.next -= 1;
-                        stack.push(open(id, scope, named));
-                    }
-                }
-                continue;
-            }
-            let Some(done) = stack.pop() else { break };
-            if self.origins.len() > MAX_VALUES {
-                let message = format!("dynamic references need copies of more than {MAX_VALUES} JSON values");
-                return Err(Error::new(ErrorKind::TooComplex, message).at(doc.place(done.id)));
-            }
-            let copy = doc.copy(done.id, &done.children);
-            self.origins.insert(copy, (done.id, done.scope));
-            self.copies.insert((done.id, done.scope), copy);
+    ) -> Result<Id> {
+        if let Some(&copy) = self.copies.get(&(id, scope)) {
+            return Ok(copy);
         }
-        Ok(())
+        let is_array = matches!(doc.value(id), Value::Array { .. });
+        let mut children = match is_array {
+            true => doc.elements(id).iter().map(|&id| (Symbol(0), id)).collect(),
+            false => doc.members(id).to_vec(),
+        };
+        let keywords = !named && !is_array;
+        for (name, child) in &mut children {
+            if !(keywords && is_data(*name)) {
+                let inner = anchors(*child).map_or(scope, |anchors| self.extend(scope, anchors));
+                *child = self.copy(doc, (*child, keywords && names_members(*name)), inner, anchors)?;
+            }
+        }
+        if self.origins.len() > MAX_VALUES {
+            let message = format!("dynamic references need copies of more than {MAX_VALUES} JSON values");
+            return Err(Error::new(ErrorKind::TooComplex, message).at(doc.place(id)));
+        }
+        let copy = doc.copy(id, &children);
+        self.origins.insert(copy, (id, scope));
+        self.copies.insert((id, scope), copy);
+        Ok(copy)
     }
 }

@@ -1,8 +1,9 @@
-//! Keywords of JSON Schema: one table of their names, drafts, kinds and values, as two closed enums.
+//! Keywords of JSON Schema: one table of their names, drafts, kinds and values, as two closed
+//! enums.
 //!
 //! [`Keyword`] has those that can make an instance invalid. What they mean is decided by `match`es
-//! without a default, in `normalize`, `negate` and `validate`, and by the columns of the table. So a
-//! keyword that is forgotten there does not compile. [`PassiveKeyword`] has the others, which no
+//! without a default, in `normalize`, `negate` and `validate`, and by the columns of the table. So
+//! a keyword that is forgotten there does not compile. [`PassiveKeyword`] has the others, which no
 //! such match needs.
 //!
 //! The keywords are interned first in every schema, in the order of the table. So the symbol of a

@@ -1,8 +1,10 @@
 //! Reading: a document, its keywords and references, and the context of one run.
 //!
-//! - `keywords` is the table of keywords, over `drafts` and `types`. `schema_positions` answers from
+//! - `keywords` is the table of keywords, over `drafts` and `types`. `schema_positions` answers
+//!   from
 //!   it. `misspelling` and `unknown_keywords` report names that are no keywords.
-//! - `wrapper` finds the schema inside of a request. `draft_inference` and `dialect` recognise older
+//! - `wrapper` finds the schema inside of a request. `draft_inference` and `dialect` recognise
+//!   older
 //!   drafts and other dialects.
 //! - `refs`, `uri`, `documents` and `dynamic_scope` resolve references. `dedup` makes equal schemas
 //!   one.
@@ -45,6 +47,7 @@ pub use self::unknown_keywords::warn_unknown;
 
 use self::unknown_keywords::report_unknown;
 use crate::constraint::json::document::Doc;
+pub(super) use crate::constraint::json::document::{Id, Symbol, Value};
 use crate::constraint::policy::Policy;
 use crate::error::Result;
 use crate::warning::WarningKind;
@@ -56,7 +59,7 @@ pub fn read<'p>(schema: &str, policy: &'p Policy, documents: &Documents<'_>) -> 
     let mut context = SchemaContext::new(doc, policy, documents)?;
     let open = context.is_true(context.doc.root());
     let unwrapped = unwrapped.filter(|w| w.kind() != WarningKind::Unconstrained || open);
-    context.diagnostics.warnings.extend(unwrapped);
+    context.warnings.extend(unwrapped);
     report_unknown(&mut context);
     Ok(context)
 }

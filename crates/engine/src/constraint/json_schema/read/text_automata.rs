@@ -53,8 +53,6 @@ pub struct TextAutomata<'p> {
     scratch: Ir,
     /// Automata by test; `None` for unknown formats.
     automata: FxHashMap<Test, Option<Arc<CharDfa>>>,
-    /// Nodes of formats by name; `None` for unknown ones.
-    formats: FxHashMap<Symbol, Option<NodeId>>,
     /// Source text of `x-verbatim`.
     pub quoted: Option<Quoted<'p>>,
 }
@@ -71,17 +69,6 @@ impl<'s> Quoted<'s> {
 }
 
 impl TextAutomata<'_> {
-    /// Returns the language of a format, as a node that only automata read.
-    fn format_node(&mut self, doc: &Doc, name: Symbol) -> Option<NodeId> {
-        let scratch = &mut self.scratch;
-        *self.formats.entry(name).or_insert_with(|| format::language(doc.name(name), scratch))
-    }
-
-    /// Returns true if a format is more than an annotation.
-    pub fn knows_format(&mut self, doc: &Doc, name: Symbol) -> bool {
-        self.format_node(doc, name).is_some()
-    }
-
     /// Returns the automaton of a test on text; `None` for an unknown format.
     pub fn automaton(&mut self, doc: &Doc, test: Test, at: Id) -> Result<Option<Arc<CharDfa>>> {
         if let Some(known) = self.automata.get(&test) {

@@ -17,7 +17,7 @@ const MAX_REPORTED: usize = 50;
 
 /// Reports unknown names in all schemas of the documents, in the order of the text.
 pub fn report_unknown(context: &mut SchemaContext<'_>) {
-    context.diagnostics.warnings.append(&mut context.refs.warnings);
+    context.warnings.append(&mut context.refs.warnings);
     let mut members: Vec<(Id, Symbol)> = Vec::new();
     for schema in std::mem::take(&mut context.refs.with_strange) {
         members.extend(context.doc.members(schema).iter().map(|&(name, at)| (at, name)));
@@ -57,10 +57,10 @@ pub fn warn_unknown(context: &mut SchemaContext<'_>, id: Id) {
 /// Reports a name if it is unknown and was not reported.
 fn check_name(context: &mut SchemaContext<'_>, name: Symbol, at: Id) {
     let known = context.draft.knows(name);
-    if known || context.refs.understood.contains(&name) || !context.diagnostics.unknown.insert(name) {
+    if known || context.refs.understood.contains(&name) || !context.checked.insert(name) {
         return;
     }
-    match context.diagnostics.unknown.len() {
+    match context.checked.len() {
         ..=MAX_REPORTED => report_name(context, name, at),
         number if number == MAX_REPORTED + 1 => {
             let message = "there are more unknown keywords; these are not listed";
@@ -73,7 +73,7 @@ fn check_name(context: &mut SchemaContext<'_>, name: Symbol, at: Id) {
 fn report_name(context: &mut SchemaContext<'_>, name: Symbol, at: Id) {
     let word = context.doc.name(name);
     if word.starts_with("x-") && word != "x-nullable" {
-        context.diagnostics.unknown.remove(&name);
+        context.checked.remove(&name);
         return;
     }
     let word: String = shorten(word);
