@@ -56,6 +56,8 @@ pub(super) struct Rule {
     /// True if the rule comes from a library or from the parser itself; then it may be unused
     /// without a warning.
     pub implied: bool,
+    /// True if its calls take text, although its body may match the empty text.
+    pub takes_text: bool,
 }
 
 /// A grammar: its rules, expressions and warnings.
@@ -122,7 +124,7 @@ impl Grammar {
             return known;
         }
         let ix = self.rules.len() as RuleIx;
-        self.rules.push(Rule { name: name.to_owned(), body: None, span, implied: false });
+        self.rules.push(Rule { name: name.to_owned(), body: None, span, implied: false, takes_text: false });
         self.names.insert(name.to_owned(), ix);
         ix
     }
@@ -146,7 +148,13 @@ impl Grammar {
 
     /// Adds a rule without a name of its own.
     pub(super) fn anonymous(&mut self, name: &str, body: ExprId, span: Span) -> RuleIx {
-        self.rules.push(Rule { name: name.to_owned(), body: Some(body), span, implied: true });
+        self.rules.push(Rule {
+            name: name.to_owned(),
+            body: Some(body),
+            span,
+            implied: true,
+            takes_text: false,
+        });
         self.rules.len() as RuleIx - 1
     }
 

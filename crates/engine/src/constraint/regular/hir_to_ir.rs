@@ -68,7 +68,7 @@ pub(crate) fn language(hir: &Hir, around: (bool, bool), ir: &mut Ir) -> Option<N
     if hir.properties().look_set().is_empty() {
         return Some(surrounded(std::slice::from_ref(hir), around, ir));
     }
-    let mut items = match hir.kind() {
+    let items = match hir.kind() {
         HirKind::Alternation(parts) => {
             let parts: Option<Vec<NodeId>> = parts.iter().map(|part| language(part, around, ir)).collect();
             return parts.map(|parts| any_of(parts, ir));
@@ -77,22 +77,29 @@ pub(crate) fn language(hir: &Hir, around: (bool, bool), ir: &mut Ir) -> Option<N
         HirKind::Concat(items) => items,
         _ => std::slice::from_ref(hir),
     };
-    let (mut before, mut after) = around;
+    let (start, end, items) = between_anchors(items);
+    let around = (around.0 && !start, around.1 && !end);
+    match items {
+        [one] if !std::ptr::eq(one, hir) => language(one, around, ir),
+        _ if items.iter().any(|item| !item.properties().look_set().is_empty()) => None,
+        _ => Some(surrounded(items, around, ir)),
+    }
+}
+
+/// Returns whether a sequence has `^` at its start and `$` at its end, and the items between them.
+pub(crate) fn between_anchors(mut items: &[Hir]) -> (bool, bool, &[Hir]) {
+    let (mut start, mut end) = (false, false);
     while let [first, rest @ ..] = items
         && *first.kind() == HirKind::Look(Look::Start)
     {
-        (before, items) = (false, rest);
+        (start, items) = (true, rest);
     }
     while let [rest @ .., last] = items
         && *last.kind() == HirKind::Look(Look::End)
     {
-        (after, items) = (false, rest);
+        (end, items) = (true, rest);
     }
-    match items {
-        [one] if !std::ptr::eq(one, hir) => language(one, (before, after), ir),
-        _ if items.iter().any(|item| !item.properties().look_set().is_empty()) => None,
-        _ => Some(surrounded(items, (before, after), ir)),
-    }
+    (start, end, items)
 }
 
 /// Returns the texts of a sequence without conditions, between any texts where `around` says.
