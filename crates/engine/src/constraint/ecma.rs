@@ -153,9 +153,9 @@ pub fn class_star(ranges: &[(char, char)], ir: &mut Ir) -> NodeId {
     ir.repeat(class, 0, None)
 }
 
-/// Cuts repetitions at an open end, `left` or `right` of the part, to their minimum: `any* X{2,9} Y` becomes `any* X{2} Y`. This
-/// also holds with anchors inside `X`, because a dropped iteration takes its condition with it. The
-/// recursion follows the nesting, which the parser limits.
+/// Cuts repetitions at an open end, `left` or `right` of the part, to their minimum: `any* X{2,9} Y`
+/// becomes `any* X{2} Y`. This also holds with anchors inside `X`, because a dropped iteration takes
+/// its condition with it. The recursion follows the nesting, which the parser limits.
 fn trim(hir: Hir, left: bool, right: bool) -> Hir {
     // Most parts stay unchanged, and taking one apart and rebuilding it allocates.
     if let HirKind::Empty | HirKind::Literal(_) | HirKind::Class(_) | HirKind::Look(_) = hir.kind() {

@@ -16,7 +16,7 @@
 //! Removing the empty text from expressions was rejected: it doubles a sequence of n optional parts n
 //! times. In the graph of a rule it adds n edges.
 
-use super::rules::{Expr, ExprId, Grammar, Rule, RuleIx};
+use super::rules::{Counts, Expr, ExprId, Grammar, Rule, RuleIx};
 use crate::error::{Error, ErrorKind, Result};
 
 /// Maximum number of edges of all rules of a grammar together, in each stage of compilation.
@@ -249,7 +249,7 @@ fn graph(grammar: &Grammar, body: ExprId, left: &mut usize) -> Option<RuleGraph>
 fn repeat(
     graph: &mut RuleGraph,
     todo: &mut Vec<PendingPart>,
-    (min, max): (u32, Option<u32>),
+    (min, max): Counts,
     (part, from, to): PendingPart,
 ) {
     let mut at = from;

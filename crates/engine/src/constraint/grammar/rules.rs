@@ -22,6 +22,9 @@ pub(super) type ExprId = u32;
 /// Index of a rule.
 pub(super) type RuleIx = u32;
 
+/// Minimum and maximum of a repetition; `None`: unbounded.
+pub(super) type Counts = (u32, Option<u32>);
+
 /// One expression.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Expr {
@@ -139,7 +142,7 @@ impl Grammar {
         if rule.body.is_some() {
             let message = format!("`{name}` is defined twice");
             let hint = "join the two definitions with `|`";
-            return Err(self.fault(ErrorKind::InvalidPattern, message, span, hint));
+            return Err(self.invalid(message, span, hint));
         }
         rule.body = Some(body);
         rule.span = span;
@@ -156,6 +159,10 @@ impl Grammar {
             takes_text: false,
         });
         self.rules.len() as RuleIx - 1
+    }
+
+    pub(super) fn invalid(&self, message: impl Into<String>, span: Span, hint: impl Into<String>) -> Error {
+        self.fault(ErrorKind::InvalidPattern, message, span, hint)
     }
 
     pub(super) fn fault(
@@ -193,13 +200,13 @@ impl Grammar {
                 None => "define it, or put literal text in quotes".to_owned(),
             };
             let message = format!("`{}` is not defined", rule.name);
-            return Err(self.fault(ErrorKind::InvalidPattern, message, rule.span, hint));
+            return Err(self.invalid(message, rule.span, hint));
         }
         let Some(&ix) = self.names.get(start) else {
             let span = (0, self.text.len().min(1));
             let message = format!("there is no rule `{start}` to begin with");
             let hint = format!("name the rule for the whole output `{start}`");
-            return Err(self.fault(ErrorKind::InvalidPattern, message, span, hint));
+            return Err(self.invalid(message, span, hint));
         };
         self.start = ix;
         self.warn_of_unused();
