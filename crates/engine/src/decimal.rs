@@ -219,13 +219,6 @@ fn is_json_number(text: &str) -> bool {
     value.len() == text.len() && text.starts_with(|c: char| c == '-' || c.is_ascii_digit())
 }
 
-#[cfg(test)]
-impl From<i64> for Decimal {
-    fn from(value: i64) -> Self {
-        Decimal::new(value.to_string())
-    }
-}
-
 impl Ord for Decimal {
     fn cmp(&self, other: &Self) -> Ordering {
         let sign = |d: &Decimal| i8::from(!d.is_zero()) * if d.negative { -1 } else { 1 };

@@ -47,6 +47,7 @@ mod decimal;
 mod edit_distance;
 pub mod error;
 #[cfg(test)]
+#[path = "tests/fault_injection.rs"]
 mod fault;
 mod incoming;
 pub mod json_escape;

@@ -23,7 +23,6 @@
 use regex_syntax::hir::{self, Class, ClassUnicode, Hir, HirKind};
 
 use self::class::ClassItem;
-use self::trim::trim;
 use super::ir::{Ir, Node, NodeId};
 use crate::char_lang::char_class::{self, ANY_CHAR};
 use crate::char_lang::cursor::Cursor;
@@ -36,7 +35,6 @@ pub(super) use lookaround::{LOOKAROUND_SLOTS, Look, Looks, language};
 
 mod class;
 mod lookaround;
-mod trim;
 
 /// Returns the language of all texts that contain a match of `pattern`, or a [`Node::Never`] if no
 /// text does.
@@ -107,18 +105,8 @@ impl Pattern {
 }
 
 /// Returns the class and counts of a sequence whose items all use the same class.
-fn class_between_anchors(mut items: &[Hir]) -> Option<SingleClass> {
-    let (mut start, mut end) = (false, false);
-    while let [first, rest @ ..] = items
-        && *first.kind() == HirKind::Look(hir::Look::Start)
-    {
-        (start, items) = (true, rest);
-    }
-    while let [rest @ .., last] = items
-        && *last.kind() == HirKind::Look(hir::Look::End)
-    {
-        (end, items) = (true, rest);
-    }
+fn class_between_anchors(items: &[Hir]) -> Option<SingleClass> {
+    let (start, end, items) = hir_to_ir::between_anchors(items);
     let mut found = (vec![ANY_CHAR], 0u32, Some(0u32));
     for (index, item) in items.iter().enumerate() {
         let (ranges, min, max) = class_of(item)?;
@@ -163,6 +151,52 @@ pub fn class_star(ranges: &[(char, char)], ir: &mut Ir) -> NodeId {
         return ir.push(Node::Empty);
     }
     ir.repeat(class, 0, None)
+}
+
+/// Cuts repetitions at an open end, `left` or `right` of the part, to their minimum: `any* X{2,9} Y`
+/// becomes `any* X{2} Y`. This also holds with anchors inside `X`, because a dropped iteration takes
+/// its condition with it. The recursion follows the nesting, which the parser limits.
+fn trim(hir: Hir, left: bool, right: bool) -> Hir {
+    // Most parts stay unchanged, and taking one apart and rebuilding it allocates.
+    if let HirKind::Empty | HirKind::Literal(_) | HirKind::Class(_) | HirKind::Look(_) = hir.kind() {
+        return hir;
+    }
+    match hir.into_kind() {
+        HirKind::Repetition(hir::Repetition { min, sub, .. }) => {
+            Hir::repetition(hir::Repetition { min, max: Some(min), greedy: true, sub })
+        }
+        HirKind::Alternation(parts) => {
+            Hir::alternation(parts.into_iter().map(|p| trim(p, left, right)).collect())
+        }
+        HirKind::Concat(parts) => trim_sequence(parts, left, right),
+        HirKind::Capture(capture) => trim(*capture.sub, left, right),
+        // Returned above.
+        HirKind::Empty | HirKind::Literal(_) | HirKind::Class(_) | HirKind::Look(_) => Hir::empty(),
+    }
+}
+
+fn trim_sequence(parts: Vec<Hir>, left: bool, right: bool) -> Hir {
+    let mut head = Vec::with_capacity(parts.len());
+    let mut parts = parts.into_iter();
+    let mut tail = None;
+    // A part that became empty exposes its neighbour.
+    while left && let Some(first) = parts.next() {
+        let first = trim(first, true, right && parts.len() == 0);
+        if *first.kind() != HirKind::Empty {
+            head.push(first);
+            break;
+        }
+    }
+    while right && let Some(last) = parts.next_back() {
+        let last = trim(last, left && head.is_empty(), true);
+        if *last.kind() != HirKind::Empty {
+            tail = Some(last);
+            break;
+        }
+    }
+    head.extend(parts);
+    head.extend(tail);
+    Hir::concat(head)
 }
 
 struct EcmaParser<'a> {

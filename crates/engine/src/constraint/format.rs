@@ -80,9 +80,12 @@ pub(crate) fn superset(name: &str, ir: &mut Ir) -> Option<NodeId> {
     ))
 }
 
+/// Builds the language of a format.
+type Build = fn(&mut Ir) -> NodeId;
+
 /// The formats by name, each with its builder. Their languages are cached, because parsing a pattern
 /// takes longer than copying its nodes.
-const FORMATS: [(&str, fn(&mut Ir) -> NodeId); 22] = [
+const FORMATS: [(&str, Build); 22] = [
     ("date", date),
     ("time", time),
     ("date-time", |ir| joined(ir, [date, |ir| ir.bytes("T"), time])),
@@ -121,7 +124,7 @@ pub(super) const NAMES: [&str; FORMATS.len()] = {
     names
 };
 
-fn joined(ir: &mut Ir, parts: [fn(&mut Ir) -> NodeId; 3]) -> NodeId {
+fn joined(ir: &mut Ir, parts: [Build; 3]) -> NodeId {
     let parts = parts.map(|part| part(ir));
     ir.concat(&parts[..])
 }

@@ -27,6 +27,7 @@ pub(crate) mod regular;
 pub mod structural_tag;
 pub mod substring;
 #[cfg(test)]
+#[path = "tests/reference_matcher.rs"]
 pub(crate) mod test_reference;
 pub mod token_machine;
 pub mod tools;

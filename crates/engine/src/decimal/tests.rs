@@ -2,6 +2,12 @@ use proptest::prelude::*;
 
 use super::*;
 
+impl From<i64> for Decimal {
+    fn from(value: i64) -> Self {
+        Decimal::new(value.to_string())
+    }
+}
+
 fn decimal(text: &str) -> Decimal {
     Decimal::parse(text).unwrap_or_else(|e| panic!("{e}"))
 }

@@ -28,14 +28,13 @@ pub(super) struct TrimmedRules {
 /// # Errors
 /// Returns [`ErrorKind::Unsatisfiable`] if the start rule matches no text.
 pub(super) fn without_empty(grammar: &Grammar, graphs: Vec<RuleGraph>) -> Result<TrimmedRules> {
-    let productive = matching_rules(&graphs, true);
+    let productive = matching_rules(grammar, &graphs, true);
     if !productive[grammar.start as usize] {
         return Err(unproductive_error(grammar, &graphs, &productive));
     }
-    let nullable = matching_rules(&graphs, false);
+    let nullable = matching_rules(grammar, &graphs, false);
     let trimmed = |mut graph: RuleGraph, matching: &[bool]| {
-        let ends =
-            |label| !matches!(label, Label::Rule(rule) | Label::Filled(rule) if !matching[rule as usize]);
+        let ends = |label| !matches!(label, Label::Rule(rule) if !matching[rule as usize]);
         graph.trim(ends).then_some(graph)
     };
     let filled = graphs.into_iter().map(|graph| match trimmed(graph, &productive) {
@@ -45,14 +44,14 @@ pub(super) fn without_empty(grammar: &Grammar, graphs: Vec<RuleGraph>) -> Result
     let filled: Vec<RuleGraph> = filled.collect();
     // Rules that matched only the empty text now match nothing. The same holds for all rules that
     // need a text of theirs.
-    let productive = matching_rules(&filled, true);
+    let productive = matching_rules(grammar, &filled, true);
     let graphs = filled.into_iter().map(|graph| trimmed(graph, &productive)).collect();
     Ok(TrimmedRules { graphs, nullable })
 }
 
 /// Returns for each rule whether its end is reachable: over all edges if `texts` is true, otherwise
 /// only over edges that take no text.
-fn matching_rules(graphs: &[RuleGraph], texts: bool) -> Vec<bool> {
+fn matching_rules(grammar: &Grammar, graphs: &[RuleGraph], texts: bool) -> Vec<bool> {
     let mut matching = vec![false; graphs.len()];
     let mut seen: Vec<Vec<bool>> = graphs.iter().map(|g| vec![false; g.edges.len()]).collect();
     // By callee that is not known to match yet: the calling rule, and its state after the call.
@@ -63,7 +62,7 @@ fn matching_rules(graphs: &[RuleGraph], texts: bool) -> Vec<bool> {
         if std::mem::replace(&mut seen[rule as usize][state as usize], true) {
             continue;
         }
-        if state == graph.end {
+        if state == graph.end && (texts || !grammar.rules[rule as usize].takes_text) {
             matching[rule as usize] = true;
             todo.append(&mut waiting[rule as usize]);
         }
@@ -72,11 +71,8 @@ fn matching_rules(graphs: &[RuleGraph], texts: bool) -> Vec<bool> {
                 Label::Empty => todo.push((rule, to)),
                 Label::Term(_) if texts => todo.push((rule, to)),
                 Label::Term(_) => {}
-                Label::Filled(_) if !texts => {}
-                Label::Rule(callee) | Label::Filled(callee) if matching[callee as usize] => {
-                    todo.push((rule, to))
-                }
-                Label::Rule(callee) | Label::Filled(callee) => waiting[callee as usize].push((rule, to)),
+                Label::Rule(callee) if matching[callee as usize] => todo.push((rule, to)),
+                Label::Rule(callee) => waiting[callee as usize].push((rule, to)),
             }
         }
     }
@@ -89,7 +85,7 @@ fn nonempty(graph: &RuleGraph, nullable: &[bool]) -> RuleGraph {
     let skips = |label| match label {
         Label::Empty => true,
         Label::Rule(rule) => nullable[rule as usize],
-        Label::Term(_) | Label::Filled(_) => false,
+        Label::Term(_) => false,
     };
     let mut result = graph.clone();
     for list in &mut result.edges {
@@ -107,12 +103,6 @@ fn nonempty(graph: &RuleGraph, nullable: &[bool]) -> RuleGraph {
             }
         }
     }
-    // From here on every rule takes text.
-    for edge in result.edges.iter_mut().flatten() {
-        if let Label::Filled(rule) = edge.0 {
-            edge.0 = Label::Rule(rule);
-        }
-    }
     result
 }
 
@@ -123,7 +113,7 @@ fn unproductive_error(grammar: &Grammar, graphs: &[RuleGraph], productive: &[boo
     let blocked = |rule: RuleIx| {
         let calls = graphs[rule as usize].edges.iter().flatten();
         calls.filter_map(|e| match e.0 {
-            Label::Rule(callee) | Label::Filled(callee) if !productive[callee as usize] => Some(callee),
+            Label::Rule(callee) if !productive[callee as usize] => Some(callee),
             _ => None,
         })
     };

@@ -9,9 +9,8 @@
 //! # Alternatives considered
 //! Two recursive parsers were rejected: each would need its own limit on depth.
 
-use super::cursor::Cursor;
 use super::cursor::Span;
-use super::rules::{ExprId, Grammar};
+use super::rules::{Counts, ExprId, Grammar};
 use crate::error::Result;
 
 /// One open group, or the whole definition.
@@ -60,11 +59,6 @@ impl ExprBuilder {
         self.current.alternate(grammar);
     }
 
-    /// Returns true if a group is open.
-    pub(super) fn is_open(&self) -> bool {
-        !self.outer.is_empty()
-    }
-
     pub(super) fn open(&mut self, start: usize, close: char) {
         let outer = std::mem::replace(&mut self.current, OpenGroup::new(start, close));
         self.outer.push(outer);
@@ -75,16 +69,10 @@ impl ExprBuilder {
     ///
     /// # Errors
     /// Returns an error if no such group is open.
-    pub(super) fn close(
-        &mut self,
-        close: char,
-        at: usize,
-        cursor: &Cursor,
-        grammar: &mut Grammar,
-    ) -> Result<()> {
+    pub(super) fn close(&mut self, close: char, at: usize, grammar: &mut Grammar) -> Result<()> {
         if self.current.close != close {
             let hint = "remove it, or put it in quotes";
-            return Err(cursor.invalid(format!("`{close}` closes nothing"), (at, at + 1), hint));
+            return Err(grammar.invalid(format!("`{close}` closes nothing"), (at, at + 1), hint));
         }
         // The outermost frame has no closing bracket, so there is an outer frame here.
         let Some(outer) = self.outer.pop() else { return Ok(()) };
@@ -100,20 +88,14 @@ impl ExprBuilder {
     ///
     /// # Errors
     /// Returns an error if there is no item, or if the counts are out of order.
-    pub(super) fn repeat(
-        &mut self,
-        (min, max): (u32, Option<u32>),
-        span: Span,
-        cursor: &Cursor,
-        grammar: &mut Grammar,
-    ) -> Result<()> {
+    pub(super) fn repeat(&mut self, (min, max): Counts, span: Span, grammar: &mut Grammar) -> Result<()> {
         if max.is_some_and(|max| max < min) {
             let hint = "smallest first";
-            return Err(cursor.invalid("the numbers of this repetition are out of order", span, hint));
+            return Err(grammar.invalid("the numbers of this repetition are out of order", span, hint));
         }
         let Some(last) = self.current.items.pop() else {
             let hint = "a repetition follows a string, a class, a name or a group";
-            return Err(cursor.invalid("nothing to repeat", span, hint));
+            return Err(grammar.invalid("nothing to repeat", span, hint));
         };
         let expr = grammar.repeat(last, min, max);
         self.item(expr);
@@ -124,11 +106,11 @@ impl ExprBuilder {
     ///
     /// # Errors
     /// Returns an error if a group is still open.
-    pub(super) fn finish(self, cursor: &Cursor, grammar: &mut Grammar) -> Result<ExprId> {
-        if self.is_open() {
+    pub(super) fn finish(self, grammar: &mut Grammar) -> Result<ExprId> {
+        if !self.outer.is_empty() {
             let at = self.current.start;
             let hint = format!("add the closing `{}`", self.current.close);
-            return Err(cursor.invalid("unclosed group", (at, at + 1), hint));
+            return Err(grammar.invalid("unclosed group", (at, at + 1), hint));
         }
         Ok(self.current.finish(grammar))
     }

@@ -27,7 +27,7 @@
 
 use super::cursor::Cursor;
 use super::expr_builder::ExprBuilder;
-use super::rules::{Expr, Grammar};
+use super::rules::{Counts, Expr, Grammar};
 use super::{check_length, compile, other_tokens};
 use crate::char_lang::char_class::{self, ANY_CHAR};
 use crate::constraint::ir::Ir;
@@ -112,7 +112,7 @@ impl<'a> GbnfParser<'a> {
                 self.element(c, &mut out)?;
             }
         }
-        let body = out.finish(&self.cursor, &mut self.grammar)?;
+        let body = out.finish(&mut self.grammar)?;
         self.grammar.define(name, body, span)
     }
 
@@ -152,11 +152,11 @@ impl<'a> GbnfParser<'a> {
             }
             ')' => {
                 self.cursor.pos += 1;
-                return out.close(')', start, &self.cursor, &mut self.grammar);
+                return out.close(')', start, &mut self.grammar);
             }
             '*' | '+' | '?' | '{' => {
                 let counts = self.repetition(c)?;
-                return out.repeat(counts, (start, self.cursor.pos), &self.cursor, &mut self.grammar);
+                return out.repeat(counts, (start, self.cursor.pos), &mut self.grammar);
             }
             _ => return Err(self.unexpected(c)),
         };
@@ -193,7 +193,7 @@ impl<'a> GbnfParser<'a> {
         }
     }
 
-    fn repetition(&mut self, c: char) -> Result<(u32, Option<u32>)> {
+    fn repetition(&mut self, c: char) -> Result<Counts> {
         let start = self.cursor.pos;
         self.cursor.pos += 1;
         match c {

@@ -16,7 +16,7 @@
 //! Removing the empty text from expressions was rejected: it doubles a sequence of n optional parts n
 //! times. In the graph of a rule it adds n edges.
 
-use super::rules::{Expr, ExprId, Grammar, Rule, RuleIx};
+use super::rules::{Counts, Expr, ExprId, Grammar, Rule, RuleIx};
 use crate::error::{Error, ErrorKind, Result};
 
 /// Maximum number of edges of all rules of a grammar together, in each stage of compilation.
@@ -31,9 +31,6 @@ pub(super) enum Label {
     Term(ExprId),
     /// A call.
     Rule(RuleIx),
-    /// A call that must take text, also of a nullable rule. Becomes a plain call once the empty
-    /// text is removed.
-    Filled(RuleIx),
 }
 
 /// An edge: its label and its target state.
@@ -121,18 +118,21 @@ pub(super) fn reachable(
     (seen, order)
 }
 
-/// Makes a rule of each nullable part that is repeated a limited number of times.
+/// Lets repeated nullable parts be absent, and makes a rule of each one that is repeated a limited
+/// number of times.
 pub(super) fn name_repeated_parts(grammar: &mut Grammar) {
     let nullable = nullable(grammar);
     for id in 0..grammar.exprs.len() {
-        if let Expr::Repeat(part, min, max @ Some(2..)) = grammar.exprs[id]
-            && nullable[part as usize]
-            && !matches!(grammar.expr(part), Expr::Rule(_))
-        {
-            let rule = grammar.anonymous("(repeated part)", part, (0, 0));
-            let call = grammar.push(Expr::Rule(rule));
-            grammar.exprs[id] = Expr::Repeat(call, min, max);
+        let Expr::Repeat(mut part, _, max) = grammar.exprs[id] else { continue };
+        if !nullable[part as usize] {
+            continue;
         }
+        if let Some(2..) = max {
+            let rule = grammar.anonymous("(repeated part)", part, (0, 0));
+            grammar.rules[rule as usize].takes_text = true;
+            part = grammar.push(Expr::Rule(rule));
+        }
+        grammar.exprs[id] = Expr::Repeat(part, 0, max);
     }
 }
 
@@ -141,12 +141,11 @@ pub(super) fn name_repeated_parts(grammar: &mut Grammar) {
 /// # Errors
 /// Returns [`ErrorKind::TooComplex`] with the span of the rule that exceeds the limit.
 pub(super) fn build(grammar: &Grammar) -> Result<Vec<RuleGraph>> {
-    let nullable = nullable(grammar);
     let mut left = MAX_EDGES;
     // Every rule has a body once the grammar is finished.
     let rules = grammar.rules.iter().filter_map(|rule| Some((rule, rule.body?)));
     let build = |(rule, body): (&Rule, ExprId)| {
-        graph(grammar, &nullable, body, &mut left).ok_or_else(|| too_large(grammar, rule.span, &rule.name))
+        graph(grammar, body, &mut left).ok_or_else(|| too_large(grammar, rule.span, &rule.name))
     };
     rules.map(build).collect()
 }
@@ -154,12 +153,8 @@ pub(super) fn build(grammar: &Grammar) -> Result<Vec<RuleGraph>> {
 /// Returns an error about the size of a rule.
 pub(super) fn too_large(grammar: &Grammar, span: (usize, usize), name: &str) -> Error {
     let message = format!("with `{name}` the grammar has more than {MAX_EDGES} parts");
-    grammar.fault(
-        ErrorKind::TooComplex,
-        message,
-        span,
-        "counted repetitions count as often as they repeat, left recursion through many rules squared",
-    )
+    let hint = "counted repetitions count as often as they repeat, left recursion through many rules squared";
+    grammar.fault(ErrorKind::TooComplex, message, span, hint)
 }
 
 /// Returns for each expression whether it matches the empty text. Visits an expression once for
@@ -167,7 +162,6 @@ pub(super) fn too_large(grammar: &Grammar, span: (usize, usize), name: &str) -> 
 fn nullable(grammar: &Grammar) -> Vec<bool> {
     let count = grammar.exprs.len();
     let mut users: Vec<Vec<ExprId>> = vec![Vec::new(); count];
-    let mut calls: Vec<Vec<ExprId>> = vec![Vec::new(); grammar.rules.len()];
     // By expression: the number of parts that are not known to be nullable yet.
     let mut open = vec![1usize; count];
     let mut todo = Vec::new();
@@ -187,25 +181,17 @@ fn nullable(grammar: &Grammar) -> Vec<bool> {
             }
             Expr::Alt(parts) => parts,
             Expr::Repeat(part, ..) | Expr::Token(part) => std::slice::from_ref(part),
-            Expr::Rule(rule) => {
-                calls[*rule as usize].push(id);
-                &[]
-            }
+            Expr::Rule(rule) => grammar.rules[*rule as usize].body.as_slice(),
             Expr::Literal(_) | Expr::Class(_) | Expr::Foreign(_) | Expr::OtherThan(_) => &[],
         };
         parts.iter().for_each(|&part| users[part as usize].push(id));
-    }
-    let mut bodies: Vec<Vec<RuleIx>> = vec![Vec::new(); count];
-    for (ix, rule) in (0..).zip(&grammar.rules) {
-        rule.body.iter().for_each(|&body| bodies[body as usize].push(ix));
     }
     let mut empty = vec![false; count];
     while let Some(id) = todo.pop() {
         if std::mem::replace(&mut empty[id as usize], true) {
             continue;
         }
-        let called = bodies[id as usize].iter().flat_map(|&rule| &calls[rule as usize]);
-        for &user in users[id as usize].iter().chain(called) {
+        for &user in &users[id as usize] {
             let open = &mut open[user as usize];
             *open = open.saturating_sub(1);
             if *open == 0 {
@@ -221,7 +207,7 @@ type PendingPart = (ExprId, u32, u32);
 
 /// Builds the graph of one expression, with an explicit stack of parts. Returns `None` if it has more
 /// than `left` parts, which it takes away.
-fn graph(grammar: &Grammar, nullable: &[bool], body: ExprId, left: &mut usize) -> Option<RuleGraph> {
+fn graph(grammar: &Grammar, body: ExprId, left: &mut usize) -> Option<RuleGraph> {
     let mut graph = RuleGraph::new();
     let mut todo: Vec<PendingPart> = vec![(body, graph.start, graph.end)];
     while let Some((id, from, to)) = todo.pop() {
@@ -245,17 +231,7 @@ fn graph(grammar: &Grammar, nullable: &[bool], body: ExprId, left: &mut usize) -
             Expr::Alt(parts) => todo.extend(parts.iter().map(|&id| (id, from, to))),
             Expr::Repeat(of, min, max) => {
                 *left = left.checked_sub(max.unwrap_or(*min) as usize)?;
-                let least = if nullable[*of as usize] { 0 } else { *min };
-                match grammar.expr(*of) {
-                    Expr::Rule(rule) if nullable[*of as usize] && max.is_some_and(|max| max > 1) => {
-                        let filled =
-                            |graph: &mut RuleGraph, at, next| graph.edge(at, Label::Filled(*rule), next);
-                        repeat(&mut graph, (least, *max), (from, to), filled);
-                    }
-                    _ => repeat(&mut graph, (least, *max), (from, to), |_, at, next| {
-                        todo.push((*of, at, next))
-                    }),
-                }
+                repeat(&mut graph, &mut todo, (*min, *max), (*of, from, to));
             }
             Expr::Token(of) if grammar.ignored.is_empty() => todo.push((*of, from, to)),
             Expr::Token(of) => {
@@ -269,12 +245,12 @@ fn graph(grammar: &Grammar, nullable: &[bool], body: ExprId, left: &mut usize) -
     Some(graph)
 }
 
-/// Builds `min` to `max` parts, each of which `part` adds between two states.
+/// Builds `min` to `max` copies of a part.
 fn repeat(
     graph: &mut RuleGraph,
-    (min, max): (u32, Option<u32>),
-    (from, to): (u32, u32),
-    mut part: impl FnMut(&mut RuleGraph, u32, u32),
+    todo: &mut Vec<PendingPart>,
+    (min, max): Counts,
+    (part, from, to): PendingPart,
 ) {
     let mut at = from;
     // Without a maximum, the last part that must occur is the one that may recur.
@@ -284,7 +260,7 @@ fn repeat(
         if i >= alone {
             graph.edge(at, Label::Empty, to);
         }
-        part(graph, at, next);
+        todo.push((part, at, next));
         at = next;
     }
     match max {
@@ -294,7 +270,7 @@ fn repeat(
             let first = graph.state();
             let next = if min > 0 { graph.state() } else { first };
             graph.edge(at, Label::Empty, first);
-            part(graph, first, next);
+            todo.push((part, first, next));
             if min > 0 {
                 graph.edge(next, Label::Empty, first);
             }

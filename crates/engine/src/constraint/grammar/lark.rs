@@ -41,7 +41,7 @@
 
 use super::cursor::{Cursor, Span, fault};
 use super::expr_builder::ExprBuilder;
-use super::rules::{Expr, ExprId, Grammar};
+use super::rules::{Counts, Expr, ExprId, Grammar};
 use super::{check_length, compile, regex};
 use crate::constraint::ir::{Ir, Quoting};
 use crate::constraint::{Policy, json_schema};
@@ -228,7 +228,7 @@ impl<'a> LarkParser<'a> {
             }
             self.element(c, &mut out)?;
         }
-        out.finish(&self.cursor, &mut self.grammar)
+        out.finish(&mut self.grammar)
     }
 
     fn element(&mut self, c: char, out: &mut ExprBuilder) -> Result<()> {
@@ -244,11 +244,11 @@ impl<'a> LarkParser<'a> {
                     '|' => out.alternate(&mut self.grammar),
                     '(' => out.open(start, ')'),
                     '[' => out.open(start, ']'),
-                    ')' | ']' => out.close(c, start, &self.cursor, &mut self.grammar)?,
+                    ')' | ']' => out.close(c, start, &mut self.grammar)?,
                     '-' if self.cursor.eat(">") => self.alias()?,
                     '*' | '+' | '?' | '~' => {
                         let counts = self.repetition(c)?;
-                        out.repeat(counts, self.span(start), &self.cursor, &mut self.grammar)?;
+                        out.repeat(counts, self.span(start), &mut self.grammar)?;
                     }
                     _ => {
                         self.cursor.pos = start;
@@ -271,7 +271,7 @@ impl<'a> LarkParser<'a> {
         Ok(())
     }
 
-    fn repetition(&mut self, c: char) -> Result<(u32, Option<u32>)> {
+    fn repetition(&mut self, c: char) -> Result<Counts> {
         match c {
             '*' => return Ok((0, None)),
             '+' => return Ok((1, None)),

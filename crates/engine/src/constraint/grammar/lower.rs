@@ -68,9 +68,7 @@ pub(super) fn lower(grammar: &Grammar, rules: &TrimmedRules) -> Result<Ir> {
         let Some(graph) = &graphs[rule as usize] else { continue };
         let node = lowering.graph(graph);
         lowering.done[rule as usize] = Some(node);
-        if let Some(name) = lowering.named[rule as usize] {
-            lowering.ir.define_rule(name, node);
-        } else if !lowering.inline[rule as usize] {
+        if lowering.named[rule as usize].is_some() || !lowering.inline[rule as usize] {
             let name = lowering.name(rule);
             lowering.ir.define_rule(name, node);
         }
@@ -134,7 +132,7 @@ fn inlined(graphs: &[Option<RuleGraph>], grammar: &Grammar) -> Vec<bool> {
                     depth[at] = depth[at].max(depth[callee as usize] + 1);
                     weight[callee as usize]
                 }
-                Label::Rule(_) | Label::Filled(_) => 1,
+                Label::Rule(_) => 1,
             });
         }
         weight[at] = sum;
@@ -157,7 +155,7 @@ fn is_regular(grammar: &Grammar, regular: &[bool], inline: &[bool], label: Label
     match label {
         Label::Empty => true,
         Label::Term(id) => !matches!(grammar.expr(id), Expr::Foreign(_)),
-        Label::Rule(rule) | Label::Filled(rule) => regular[rule as usize] && inline[rule as usize],
+        Label::Rule(rule) => regular[rule as usize] && inline[rule as usize],
     }
 }
 
@@ -191,7 +189,7 @@ impl GrammarLowering<'_> {
         match label {
             Label::Empty => self.ir.push(Node::Empty),
             Label::Term(id) => self.term(id),
-            Label::Rule(rule) | Label::Filled(rule) => match self.done[rule as usize] {
+            Label::Rule(rule) => match self.done[rule as usize] {
                 Some(node) if self.inline[rule as usize] => node,
                 _ => {
                     let name = self.name(rule);

@@ -75,16 +75,7 @@ use super::policy::Policy;
 use crate::error::{Error, ErrorKind, Result};
 
 /// Parses a grammar: as GBNF if it contains `::=` outside of strings and comments, otherwise as
-/// Lark.
-///
-/// # Errors
-/// Returns the errors of [`gbnf::parse`] and [`lark::parse`].
-#[cfg(test)]
-fn parse(text: &str) -> Result<Ir> {
-    parse_from(text, &Policy::default(), None)
-}
-
-/// Parses a grammar with a policy for its JSON Schemas and a source text for `x-verbatim` in them.
+/// Lark, with a policy for its JSON Schemas and a source text for `x-verbatim` in them.
 pub(super) fn parse_from(text: &str, policy: &Policy, source: Quoting<'_>) -> Result<Ir> {
     if is_gbnf(text) { gbnf::parse(text) } else { lark::parse_from(text, policy, source) }
 }

@@ -91,15 +91,13 @@ fn first_calls(graph: &RuleGraph) -> Vec<RuleIx> {
 /// Joins the graphs of a group to one, and returns it with the end of each rule.
 fn join(group: &[RuleIx], graphs: &[Option<RuleGraph>], group_of: &[u32]) -> (RuleGraph, Vec<u32>) {
     let mut joined = RuleGraph::new();
-    let (start, mut ends, mut first) = (joined.start, vec![0; group.len()], Vec::new());
+    let (start, mut ends, mut first) = (joined.start, Vec::new(), Vec::new());
     for graph in group.iter().map(|&r| graphs[r as usize].as_ref()) {
         first.push(joined.edges.len() as u32);
+        ends.push(graph.map_or(0, |g| g.end + first[first.len() - 1]));
         let moved = |&(label, to): &(Label, u32)| (label, to + first[first.len() - 1]);
         let lists = graph.into_iter().flat_map(|g| &g.edges).map(|list| list.iter().map(moved).collect());
         joined.edges.extend(lists);
-    }
-    for (place, graph) in group.iter().map(|&r| graphs[r as usize].as_ref()).enumerate() {
-        ends[place] = graph.map_or(0, |g| g.end + first[place]);
     }
     for (place, graph) in group.iter().map(|&r| graphs[r as usize].as_ref()).enumerate() {
         let begin = graph.into_iter().flat_map(|g| &g.edges[g.start as usize]);

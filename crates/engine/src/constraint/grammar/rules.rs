@@ -22,6 +22,9 @@ pub(super) type ExprId = u32;
 /// Index of a rule.
 pub(super) type RuleIx = u32;
 
+/// Minimum and maximum of a repetition; `None`: unbounded.
+pub(super) type Counts = (u32, Option<u32>);
+
 /// One expression.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Expr {
@@ -56,6 +59,8 @@ pub(super) struct Rule {
     /// True if the rule comes from a library or from the parser itself; then it may be unused
     /// without a warning.
     pub implied: bool,
+    /// True if its calls take text, although its body may match the empty text.
+    pub takes_text: bool,
 }
 
 /// A grammar: its rules, expressions and warnings.
@@ -122,7 +127,7 @@ impl Grammar {
             return known;
         }
         let ix = self.rules.len() as RuleIx;
-        self.rules.push(Rule { name: name.to_owned(), body: None, span, implied: false });
+        self.rules.push(Rule { name: name.to_owned(), body: None, span, implied: false, takes_text: false });
         self.names.insert(name.to_owned(), ix);
         ix
     }
@@ -137,7 +142,7 @@ impl Grammar {
         if rule.body.is_some() {
             let message = format!("`{name}` is defined twice");
             let hint = "join the two definitions with `|`";
-            return Err(self.fault(ErrorKind::InvalidPattern, message, span, hint));
+            return Err(self.invalid(message, span, hint));
         }
         rule.body = Some(body);
         rule.span = span;
@@ -146,8 +151,18 @@ impl Grammar {
 
     /// Adds a rule without a name of its own.
     pub(super) fn anonymous(&mut self, name: &str, body: ExprId, span: Span) -> RuleIx {
-        self.rules.push(Rule { name: name.to_owned(), body: Some(body), span, implied: true });
+        self.rules.push(Rule {
+            name: name.to_owned(),
+            body: Some(body),
+            span,
+            implied: true,
+            takes_text: false,
+        });
         self.rules.len() as RuleIx - 1
+    }
+
+    pub(super) fn invalid(&self, message: impl Into<String>, span: Span, hint: impl Into<String>) -> Error {
+        self.fault(ErrorKind::InvalidPattern, message, span, hint)
     }
 
     pub(super) fn fault(
@@ -185,13 +200,13 @@ impl Grammar {
                 None => "define it, or put literal text in quotes".to_owned(),
             };
             let message = format!("`{}` is not defined", rule.name);
-            return Err(self.fault(ErrorKind::InvalidPattern, message, rule.span, hint));
+            return Err(self.invalid(message, rule.span, hint));
         }
         let Some(&ix) = self.names.get(start) else {
             let span = (0, self.text.len().min(1));
             let message = format!("there is no rule `{start}` to begin with");
             let hint = format!("name the rule for the whole output `{start}`");
-            return Err(self.fault(ErrorKind::InvalidPattern, message, span, hint));
+            return Err(self.invalid(message, span, hint));
         };
         self.start = ix;
         self.warn_of_unused();

@@ -5,10 +5,14 @@
 use proptest::prelude::*;
 
 use super::rules::{Expr, ExprId, Grammar};
-use super::{gbnf, is_gbnf, lark, parse};
+use super::{gbnf, is_gbnf, lark, parse_from};
 use crate::constraint::Policy;
-use crate::constraint::ir::Node;
-use crate::error::{Error, ErrorKind, Place};
+use crate::constraint::ir::{Ir, Node};
+use crate::error::{Error, ErrorKind, Place, Result};
+
+fn parse(text: &str) -> Result<Ir> {
+    parse_from(text, &Policy::default(), None)
+}
 
 /// Prints an expression with brackets around every part.
 fn show(grammar: &Grammar, id: ExprId) -> String {

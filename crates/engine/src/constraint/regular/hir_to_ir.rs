@@ -60,53 +60,75 @@ pub(crate) fn states(ir: &Ir, base: usize, root: NodeId) -> u64 {
     (root.0 as usize).checked_sub(base).map_or(1, |at| sizes[at])
 }
 
+/// A sequence without conditions, and whether any text may precede and may follow it.
+type Alternative<'h> = ((bool, bool), &'h [Hir]);
+
 /// Returns the texts that contain a match of `hir`. The flags of `around` say whether any text may
 /// precede and whether any text may follow the match. Returns `None` if there are conditions other
-/// than anchors at the ends of alternatives. The recursion follows the nesting, which the parsers
-/// limit.
+/// than anchors at the ends of alternatives. Alternatives between the same texts stay together, so
+/// that a deterministic automaton need not remember which of them it met.
 pub(crate) fn language(hir: &Hir, around: (bool, bool), ir: &mut Ir) -> Option<NodeId> {
-    if hir.properties().look_set().is_empty() {
-        return Some(surrounded(std::slice::from_ref(hir), around, ir));
-    }
-    let mut items = match hir.kind() {
-        HirKind::Alternation(parts) => {
-            let parts: Option<Vec<NodeId>> = parts.iter().map(|part| language(part, around, ir)).collect();
-            return parts.map(|parts| any_of(parts, ir));
+    let mut all = Vec::new();
+    alternatives(hir, around, &mut all)?;
+    let ways = [(false, false), (true, false), (false, true), (true, true)].map(|around| {
+        let own: Vec<&[Hir]> = all.iter().filter(|way| way.0 == around).map(|way| way.1).collect();
+        surrounded(&own, around, ir)
+    });
+    Some(any_of(ways.into(), ir))
+}
+
+/// Adds the alternatives of `hir`. The recursion follows the nesting, which the parsers limit.
+fn alternatives<'h>(hir: &'h Hir, around: (bool, bool), found: &mut Vec<Alternative<'h>>) -> Option<()> {
+    let has_condition = |item: &Hir| !item.properties().look_set().is_empty();
+    let items = match hir.kind() {
+        HirKind::Alternation(parts) if has_condition(hir) => {
+            return parts.iter().try_for_each(|part| alternatives(part, around, found));
         }
-        HirKind::Capture(capture) => return language(&capture.sub, around, ir),
+        HirKind::Capture(capture) => return alternatives(&capture.sub, around, found),
         HirKind::Concat(items) => items,
         _ => std::slice::from_ref(hir),
     };
-    let (mut before, mut after) = around;
+    let (start, end, items) = between_anchors(items);
+    let around = (around.0 && !start, around.1 && !end);
+    match items {
+        [one] if !std::ptr::eq(one, hir) => alternatives(one, around, found),
+        _ if items.iter().any(has_condition) => None,
+        _ => {
+            found.push((around, items));
+            Some(())
+        }
+    }
+}
+
+/// Returns whether a sequence has `^` at its start and `$` at its end, and the items between them.
+pub(crate) fn between_anchors(mut items: &[Hir]) -> (bool, bool, &[Hir]) {
+    let (mut start, mut end) = (false, false);
     while let [first, rest @ ..] = items
         && *first.kind() == HirKind::Look(Look::Start)
     {
-        (before, items) = (false, rest);
+        (start, items) = (true, rest);
     }
     while let [rest @ .., last] = items
         && *last.kind() == HirKind::Look(Look::End)
     {
-        (after, items) = (false, rest);
+        (end, items) = (true, rest);
     }
-    match items {
-        [one] if !std::ptr::eq(one, hir) => language(one, (before, after), ir),
-        _ if items.iter().any(|item| !item.properties().look_set().is_empty()) => None,
-        _ => Some(surrounded(items, (before, after), ir)),
-    }
+    (start, end, items)
 }
 
-/// Returns the texts of a sequence without conditions, between any texts where `around` says.
-fn surrounded(items: &[Hir], (before, after): (bool, bool), ir: &mut Ir) -> NodeId {
-    let may_be_empty = items.iter().all(|item| item.properties().minimum_len() == Some(0));
-    let whole = (!may_be_empty || !before && !after).then(|| sequence(items, ir));
-    if whole.is_some_and(|whole| *ir.node(whole) == Node::Never) || !before && !after {
-        return whole.unwrap_or_else(|| ir.push(Node::Never));
+/// Returns the texts of some sequences without conditions, between any texts where `around` says.
+fn surrounded(ways: &[&[Hir]], (before, after): (bool, bool), ir: &mut Ir) -> NodeId {
+    let may_be_empty = |items: &&[Hir]| items.iter().all(|item| item.properties().minimum_len() == Some(0));
+    let absorbs = (before || after) && ways.iter().any(may_be_empty);
+    let whole = if absorbs { Vec::new() } else { ways.iter().map(|items| sequence(items, ir)).collect() };
+    let whole = any_of(whole, ir);
+    if !absorbs && (*ir.node(whole) == Node::Never || !before && !after) {
+        return whole;
     }
     let any = utf8_class::class(&[ANY_CHAR], ir);
     let any = ir.repeat(any, 0, None);
-    let Some(whole) = whole else { return any };
     let parts = [before.then_some(any), Some(whole), after.then_some(any)];
-    ir.concat(parts.into_iter().flatten().collect::<Parts>())
+    if absorbs { any } else { ir.concat(parts.into_iter().flatten().collect::<Parts>()) }
 }
 
 /// Returns the texts that match `hir`, which has no conditions.

@@ -1,9 +1,9 @@
 //! Regular languages as nodes of the common representation.
 //!
 //! This is the side of the toolkit [`char_lang`](crate::char_lang) that knows nodes. `from_ir`
-//! makes automata of nodes, and `to_ir` makes nodes of automata; [`intersect`] and [`complement`] are both. `hir_to_ir` and
-//! `utf8_class` turn parsed patterns and character classes into nodes. The syntax of patterns is
-//! that of the front ends, which nothing here knows.
+//! makes automata of nodes, and `to_ir` makes nodes of automata; [`intersect`] and [`complement`]
+//! use both. `hir_to_ir` and `utf8_class` turn parsed patterns and character classes into nodes. The
+//! syntax of patterns is that of the front ends, which nothing here knows.
 
 pub(in crate::constraint) mod from_ir;
 pub(in crate::constraint) mod hir_to_ir;

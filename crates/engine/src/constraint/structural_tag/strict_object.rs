@@ -72,11 +72,12 @@ impl<'a> Object<'a> {
         }
     }
 
-    /// Returns a minimum, 0 if it is absent, and a maximum. A maximum of -1 means no limit, too.
+    /// Returns a minimum, 0 if it is absent, and a maximum. A `max` of -1 means no limit, too.
     pub fn bounds(&self, [min, max]: [&str; 2]) -> Result<(u32, Option<u32>)> {
         let least = self.optional(min).map_or(Ok(0), |id| self.count(id, min))?;
         let Some(id) = self.optional(max) else { return Ok((least, None)) };
-        if matches!(self.doc.value(id), Value::Number(text) if self.doc.name(text) == "-1") {
+        let is_open = |text| max == "max" && self.doc.name(text) == "-1";
+        if matches!(self.doc.value(id), Value::Number(text) if is_open(text)) {
             return Ok((least, None));
         }
         match self.count(id, max)? {

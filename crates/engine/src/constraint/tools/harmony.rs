@@ -19,9 +19,8 @@
 
 use serde_json::{Value, json};
 
-use super::choice::Calls;
 use super::parse_reply::Reader;
-use super::reply::{Reply, ToolCall};
+use super::reply::{Calls, Reply, ToolCall};
 use super::style::CallSyntax;
 use super::tool::Tool;
 use crate::error::Result;

@@ -14,7 +14,6 @@
 //! An intermediate JSON that is rewritten into the model's own form was rejected. Models call tools
 //! well in the form they were trained on and badly in any other.
 
-mod choice;
 mod fallback_calls;
 mod harmony;
 mod list;
@@ -24,8 +23,7 @@ mod reply;
 mod style;
 mod tool;
 
-pub use choice::{Calls, ToolChoice};
-pub use reply::{Reply, ToolCall};
+pub use reply::{Calls, Reply, ToolCall, ToolChoice};
 pub use style::ToolStyle;
 
 use std::sync::Arc;

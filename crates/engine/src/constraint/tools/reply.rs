@@ -1,4 +1,4 @@
-//! A reply, taken apart: its text and its calls.
+//! A reply: the calls that it must or may have, and its text and calls, taken apart.
 
 /// A parsed reply.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -19,4 +19,25 @@ pub struct ToolCall {
     pub name: String,
     /// Its arguments, a JSON object as text.
     pub arguments: String,
+}
+
+/// Choice of the calls in a reply.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ToolChoice {
+    /// Content of the reply.
+    pub calls: Calls,
+    /// True to permit at most one call.
+    pub single: bool,
+}
+
+/// Content of a reply.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Calls {
+    /// Free text, in which calls may occur.
+    #[default]
+    Auto,
+    /// Calls, at least one, and nothing else.
+    Required,
+    /// One call of the function with this name.
+    Function(String),
 }
