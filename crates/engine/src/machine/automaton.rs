@@ -126,12 +126,6 @@ impl Automaton {
         self.dfa.live(&self.nfa, state)
     }
 
-    /// Returns the state that accepts what any of some states accepts. Their rules have no
-    /// register.
-    pub fn merged_state(&mut self, states: &[DfaId]) -> DfaId {
-        self.dfa.joined(&self.nfa, states)
-    }
-
     /// Returns whether byte `b` continues a span of a source, and if so, whether the span is text
     /// of a JSON string.
     pub fn copies_source(&self, state: DfaId, b: u8) -> Option<bool> {

@@ -315,16 +315,21 @@ impl LazyDfa {
         }
     }
 
-    /// Returns the bytes that `id` accepts.
-    pub fn live(&mut self, nfa: &Nfa, id: DfaId) -> ByteSet {
+    /// Returns the transitions of `id`, which are known then.
+    #[inline]
+    fn expanded(&mut self, nfa: &Nfa, id: DfaId) -> &Table {
         if matches!(self.table(id), Table::Unknown) {
             self.expand(nfa, id);
         }
+        self.table(id)
+    }
+
+    /// Returns the bytes that `id` accepts.
+    pub fn live(&mut self, nfa: &Nfa, id: DfaId) -> ByteSet {
         let mut bytes = ByteSet::default();
-        match self.table(id) {
+        match self.expanded(nfa, id) {
             Table::Ranges(ranges) => ranges.iter().for_each(|&(lo, hi, _)| bytes.insert(lo, hi)),
             Table::Dense(table) => bytes = table.bytes,
-            // `expand` has just replaced it.
             Table::Unknown => {}
         }
         bytes
@@ -332,15 +337,13 @@ impl LazyDfa {
 
     /// Returns the target of each byte from `id`.
     pub fn row(&mut self, nfa: &Nfa, id: DfaId) -> [DfaId; 256] {
-        if matches!(self.table(id), Table::Unknown) {
-            self.expand(nfa, id);
-        }
-        if let Table::Dense(table) = self.table(id) {
-            return table.row;
-        }
         let mut row = [DEAD_STATE; 256];
-        if let Table::Ranges(ranges) = self.table(id) {
-            ranges.iter().for_each(|&(lo, hi, to)| row[lo as usize..=hi as usize].fill(to));
+        match self.expanded(nfa, id) {
+            Table::Ranges(ranges) => {
+                ranges.iter().for_each(|&(lo, hi, to)| row[lo as usize..=hi as usize].fill(to))
+            }
+            Table::Dense(table) => return table.row,
+            Table::Unknown => {}
         }
         row
     }
@@ -359,10 +362,7 @@ impl LazyDfa {
 
     /// Returns the byte ranges that `id` accepts, in order.
     pub fn ranges(&mut self, nfa: &Nfa, id: DfaId) -> Vec<(u8, u8, DfaId)> {
-        if matches!(self.table(id), Table::Unknown) {
-            self.expand(nfa, id);
-        }
-        match self.table(id) {
+        match self.expanded(nfa, id) {
             Table::Ranges(ranges) => ranges.to_vec(),
             Table::Dense(table) => {
                 let mut ranges: Vec<(u8, u8, DfaId)> = Vec::new();
@@ -374,7 +374,6 @@ impl LazyDfa {
                 }
                 ranges
             }
-            // `expand` has just replaced it.
             Table::Unknown => Vec::new(),
         }
     }
@@ -401,13 +400,6 @@ impl LazyDfa {
         }
         set.sort_unstable();
         self.intern(nfa, &set)
-    }
-
-    /// Returns the state whose set is the union of the sets of some states.
-    pub fn joined(&mut self, nfa: &Nfa, states: &[DfaId]) -> DfaId {
-        let members: SmallVec<[NfaId; 32]> =
-            states.iter().flat_map(|&id| self.members(id)).copied().collect();
-        self.closure(nfa, &members)
     }
 
     fn intern(&mut self, nfa: &Nfa, set: &[NfaId]) -> DfaId {
@@ -456,10 +448,7 @@ impl LazyDfa {
                 _ => {}
             }
         }
-        let ranges = match edges.windows(2).all(|pair| pair[0].1 < pair[1].0) {
-            true => self.closures(nfa, &edges),
-            false => self.split(nfa, &mut edges),
-        };
+        let ranges = self.split(nfa, &mut edges);
         let table = if ranges.len() <= 4 {
             Table::Ranges(SmallVec::from_slice(&ranges))
         } else {
@@ -473,19 +462,6 @@ impl LazyDfa {
         self.heap += table.bytes();
         // Those of a base are all known.
         self.own.tables[id as usize - self.first] = table;
-    }
-
-    /// Returns the targets of edges that are in order and do not overlap, as in most states.
-    fn closures(&mut self, nfa: &Nfa, edges: &[(u8, u8, NfaId)]) -> SmallVec<[(u8, u8, DfaId); 8]> {
-        let mut ranges: SmallVec<[(u8, u8, DfaId); 8]> = SmallVec::new();
-        for &(lo, hi, to) in edges {
-            match (self.start(nfa, to), ranges.last_mut()) {
-                (DEAD_STATE, _) => {}
-                (to, Some(last)) if last.2 == to && u16::from(last.1) + 1 == u16::from(lo) => last.1 = hi,
-                (to, _) => ranges.push((lo, hi, to)),
-            }
-        }
-        ranges
     }
 
     /// Cuts overlapping edges into disjoint ranges with one target each.

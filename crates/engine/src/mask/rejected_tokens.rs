@@ -36,12 +36,11 @@ const MAX_CANDIDATES: usize = 5_000;
 pub(super) fn rejected_tokens(
     automaton: &mut Automaton,
     vocab: &Vocabulary,
-    slice: &Slice,
     (top, state): (TrieNode, u32),
     contained: &SliceFit,
     most: usize,
 ) -> Option<Vec<TokenId>> {
-    let trie = vocab.trie();
+    let (trie, slice) = (vocab.trie(), &vocab.slices()[contained.slice]);
     let (row, mut left) = (automaton.transitions(state), most);
     let inside = |byte: u8| if byte < 0x80 { slice.kind.has_ascii(byte) } else { slice.kind.has_unicode() };
     let first = |p: &TrieNode| inside(trie.byte(*p));
@@ -56,9 +55,9 @@ pub(super) fn rejected_tokens(
         }
     }
     let main = ends.iter().filter(|end| end.0 != 0).max_by_key(|end| end.1).map_or(0, |end| end.0);
-    let found = contained.conditions(main).map(|ways| candidates(vocab, slice, ways));
+    let found = contained.near.conditions(main).map(|ways| candidates(vocab, slice, ways));
     let Some((suspects, _)) = found.filter(|found| main != 0 && found.1 <= MAX_CANDIDATES) else {
-        return walk(automaton, vocab, slice, (top, state), contained, &mut left);
+        return walk(automaton, vocab, (top, state), contained, &mut left);
     };
     let offset = trie.depth(top);
     let kills = |t: &TokenId| {
@@ -73,7 +72,7 @@ pub(super) fn rejected_tokens(
                 dead.extend(trie.tokens_below(p).iter().filter(inside));
             }
             to if to == main => {}
-            to => dead.extend(walk(automaton, vocab, slice, (p, to), contained, &mut left)?),
+            to => dead.extend(walk(automaton, vocab, (p, to), contained, &mut left)?),
         }
     }
     dead.sort_unstable();
@@ -122,14 +121,14 @@ impl<'a> Level<'a> {
 fn walk(
     automaton: &mut Automaton,
     vocab: &Vocabulary,
-    slice: &Slice,
     (top, state): (TrieNode, u32),
     contained: &SliceFit,
     left: &mut usize,
 ) -> Option<Vec<TokenId>> {
+    let slice = &vocab.slices()[contained.slice];
     let (kind, trie, below) = (slice.kind, vocab.trie(), vocab.byte_sets());
     let mut dead = Vec::new();
-    let near: &StateFits = contained.near();
+    let near: &StateFits = &contained.near;
     let (listed, sets) = (trie.listed(), vocab.listed_sets());
     let mut current = Level::of(trie, near, top, state);
     let mut levels = Vec::new();
