@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use crate::byte_set::ByteSet;
 
-use super::lazy_dfa::{Call, DState, DfaId, LazyDfa};
-use super::nfa::{Nfa, NfaId, RegisterIx, RuleIx, TEXT};
+use super::lazy_dfa::{DState, DfaId, LazyDfa};
+use super::nfa::{Call, Nfa, NfaId, RegisterIx, RuleIx, TEXT};
 use super::program::{ANY_OBJECT, MEMBERS, Program, STRING, UNSPACED};
 use super::register::Register;
 use super::thread::{LocalState, ROOT_STACK, StackId};

@@ -18,35 +18,13 @@ use smallvec::SmallVec;
 
 use crate::byte_set::ByteSet;
 
-use super::nfa::{ACCEPT, GuardKind, MID_ESCAPE, Nfa, NfaId, QUOTE, RegisterIx, RuleIx, State, TEXT};
+use super::nfa::{ACCEPT, Call, MID_ESCAPE, Nfa, NfaId, QUOTE, State, TEXT};
 
 /// Index of a deterministic state.
 pub type DfaId = u32;
 
 /// The deterministic state without transitions.
 pub const DEAD_STATE: DfaId = 0;
-
-/// A call out of a deterministic state.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Call {
-    /// A call of a fixed rule; the automaton state follows the return.
-    Rule(RuleIx, RegisterIx, NfaId),
-    /// A call of the next array item, which the register determines.
-    Item(NfaId),
-    /// A call of a text that must be new to the object.
-    Fresh(RuleIx, RegisterIx, NfaId),
-    /// No call: continues in the automaton state if the object's register allows it.
-    Guard(GuardKind, NfaId),
-}
-
-impl Call {
-    /// Returns the automaton state that follows.
-    pub fn to(&self) -> NfaId {
-        match *self {
-            Call::Rule(_, _, to) | Call::Item(to) | Call::Fresh(_, _, to) | Call::Guard(_, to) => to,
-        }
-    }
-}
 
 #[derive(Debug, Clone)]
 enum Table {
@@ -417,10 +395,7 @@ impl LazyDfa {
             flags |= nfa.flags(s);
             match nfa.state(s) {
                 State::Byte { .. } | State::Sparse(_) => scans = true,
-                State::Call { rule, register, to } => calls.push(Call::Rule(rule, register, to)),
-                State::CallItem { to } => calls.push(Call::Item(to)),
-                State::CallFresh { rule, register, to } => calls.push(Call::Fresh(rule, register, to)),
-                State::Guard { test, to } => calls.push(Call::Guard(test, to)),
+                State::Call(call) => calls.push(call),
                 _ => {}
             }
         }

@@ -8,7 +8,7 @@ use smallvec::{SmallVec, smallvec};
 
 use crate::error::{Error, ErrorKind, Result};
 
-use super::nfa::{ACCEPT, Nfa, NfaId, RuleIx, State};
+use super::nfa::{ACCEPT, Call, Nfa, NfaId, RuleIx, State};
 
 /// Checks that no rule from `first_rule` on can reach itself without consuming a byte.
 ///
@@ -90,13 +90,13 @@ fn first_calls(
         }
         match nfa.state(s) {
             State::Union(parts) => todo.extend_from_slice(parts),
-            State::Call { rule, to, .. } => {
+            State::Call(Call::Rule(rule, _, to)) => {
                 calls.push(rule);
                 if nullable[rule.0 as usize] {
                     todo.push(to);
                 }
             }
-            State::Guard { to, .. } => todo.push(to),
+            State::Call(Call::Guard(_, to)) => todo.push(to),
             _ => accepts |= s == ACCEPT,
         }
     }

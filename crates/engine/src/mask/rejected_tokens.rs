@@ -22,7 +22,7 @@ use super::rejection_bytes::{RejectCondition, may_reject};
 use super::state_fits::{SliceFit, StateFits};
 use super::token_mask::tokens_of;
 use crate::machine::Automaton;
-use crate::vocab::{ByteGroups, Slice, TokenId, Trie, TrieNode, Vocabulary, byte_set};
+use crate::vocab::{Siblings, Slice, TokenId, Trie, TrieNode, Vocabulary};
 
 /// Maximum number of steps to find the rejected tokens of the widest slice. Beyond it, narrower
 /// slices are tried.
@@ -88,29 +88,20 @@ fn candidates(vocab: &Vocabulary, slice: &Slice, ways: &[RejectCondition]) -> (V
     (row, count)
 }
 
-/// The children of a trie node that are still to be visited.
+/// A node whose children are visited.
 #[derive(Clone, Copy)]
 struct Level<'a> {
-    /// The next child, and one past the last: in the list of children, or as nodes.
-    next: u32,
-    end: u32,
-    listed: bool,
+    children: Siblings,
     /// The state that the path to the node leads to, and its conditions of rejection if they are
     /// known.
     state: u32,
-    deadly: Option<&'a [RejectCondition]>,
+    conditions: Option<&'a [RejectCondition]>,
 }
 
 impl<'a> Level<'a> {
     #[inline]
     fn of(trie: &Trie, near: &'a StateFits, p: TrieNode, state: u32) -> Self {
-        let deadly = near.conditions(state);
-        match trie.fan(p).map(|fan| trie.listed_in(fan)) {
-            Some(list) => {
-                Level { next: list.start as u32, end: list.end as u32, listed: true, state, deadly }
-            }
-            None => Level { next: p + 1, end: trie.end(p), listed: false, state, deadly },
-        }
+        Level { children: Siblings::below(trie, p), state, conditions: near.conditions(state) }
     }
 }
 
@@ -126,34 +117,21 @@ fn walk(
     left: &mut usize,
 ) -> Option<Vec<TokenId>> {
     let slice = &vocab.slices()[contained.slice];
-    let (kind, trie, below) = (slice.kind, vocab.trie(), vocab.byte_sets());
+    let (kind, trie, sets) = (slice.kind, vocab.trie(), vocab.node_sets());
     let mut dead = Vec::new();
     let near: &StateFits = &contained.near;
-    let (listed, sets) = (trie.listed(), vocab.listed_sets());
     let mut current = Level::of(trie, near, top, state);
     let mut levels = Vec::new();
     loop {
         *left = left.checked_sub(1)?;
-        let ways = current.deadly;
-        let spared = |set: ByteGroups| ways.is_some_and(|ways| !may_reject(ways, set));
-        let (p, set) = if current.next < current.end {
-            let i = current.next;
-            current.next += 1;
-            match current.listed {
-                true => (listed[i as usize], sets[i as usize]),
-                false => {
-                    current.next = trie.end(i);
-                    (i, below[i as usize] | byte_set(trie.byte(i)))
-                }
-            }
-        } else {
+        let Some((p, set)) = current.children.next(trie, sets) else {
             match levels.pop() {
                 Some(above) => current = above,
                 None => break,
             }
             continue;
         };
-        if spared(set) {
+        if current.conditions.is_some_and(|conditions| !may_reject(conditions, set)) {
             continue;
         }
         let byte = trie.byte(p);
@@ -176,9 +154,9 @@ fn walk(
         }
         let below = Level::of(trie, near, p, to);
         // A finished level need not be kept: most nodes have one child.
-        match current.next < current.end {
-            true => levels.push(std::mem::replace(&mut current, below)),
-            false => current = below,
+        match current.children.is_done() {
+            true => current = below,
+            false => levels.push(std::mem::replace(&mut current, below)),
         }
     }
     // Below a node there are also tokens that leave the slice before they are too long for it.

@@ -18,7 +18,8 @@
 //!
 //! Comparing finished values only: the output could be stuck inside an item that can only repeat.
 
-use rustc_hash::FxHashMap;
+use indexmap::IndexSet;
+use rustc_hash::FxBuildHasher;
 use smallvec::SmallVec;
 
 use crate::decimal::Decimal;
@@ -43,8 +44,7 @@ enum Value {
 /// All values met so far.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Values {
-    list: Vec<Value>,
-    index: FxHashMap<Value, ValueId>,
+    list: IndexSet<Value, FxBuildHasher>,
 }
 
 /// A container that is being read.
@@ -61,17 +61,11 @@ pub(crate) fn is_space(b: u8) -> bool {
 impl Values {
     /// Returns the bytes held, without long texts of values.
     pub fn bytes(&self) -> usize {
-        (self.list.capacity() + self.index.capacity()) * size_of::<Value>()
+        self.list.capacity() * (size_of::<Value>() + 17)
     }
 
     fn intern(&mut self, value: Value) -> ValueId {
-        if let Some(&id) = self.index.get(&value) {
-            return id;
-        }
-        let id = self.list.len() as ValueId;
-        self.list.push(value.clone());
-        self.index.insert(value, id);
-        id
+        self.list.insert_full(value).0 as ValueId
     }
 
     /// Returns the value of a text. A text that is no JSON is a value of its own.
