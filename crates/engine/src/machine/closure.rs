@@ -124,12 +124,7 @@ impl StackMachine {
     /// byte, or [`TRIED`](super::TRIED).
     pub fn step(&mut self, threads: &[Thread], b: u8, here: TextId, out: &mut StepResult) {
         self.begin(out);
-        for thread in threads {
-            if let Some(local) = self.local.step(thread.local, b, here) {
-                self.push_arrival(Thread { local, ..*thread }, out);
-            }
-        }
-        self.finish_closure(here, out);
+        self.step_threads(threads, b, here, out);
     }
 
     /// Does the same as [`StackMachine::step`], but returns the calls from the root rule and the
@@ -143,12 +138,7 @@ impl StackMachine {
     ) -> Vec<PendingCall> {
         self.begin(out);
         self.scratch.pending = Some(Vec::new());
-        for thread in threads {
-            if let Some(local) = self.local.step(thread.local, b, here) {
-                self.push_arrival(Thread { local, ..*thread }, out);
-            }
-        }
-        self.finish_closure(here, out);
+        self.step_threads(threads, b, here, out);
         self.scratch.pending.take().unwrap_or_default()
     }
 
@@ -163,9 +153,7 @@ impl StackMachine {
         self.begin(out);
         self.scratch.pending = Some(Vec::new());
         self.scratch.todo.push((local, UNKNOWN_STACK));
-        self.epsilon_closure(here, out);
-        out.threads.sort_unstable();
-        out.threads.dedup();
+        self.finish_closure(here, out);
         self.scratch.pending.take().unwrap_or_default()
     }
 
@@ -180,9 +168,7 @@ impl StackMachine {
     pub fn closure_from(&mut self, local: LocalState, stack: StackId, here: TextId, out: &mut StepResult) {
         self.begin(out);
         self.scratch.todo.push((local, stack));
-        self.epsilon_closure(here, out);
-        out.threads.sort_unstable();
-        out.threads.dedup();
+        self.finish_closure(here, out);
     }
 
     /// Returns the threads at the start of a rule on a stack below which no text exists.
@@ -191,6 +177,16 @@ impl StackMachine {
         let mut reached = StepResult::default();
         self.closure_from(LocalState { state, register, n: 0 }, stack, NO_TEXT, &mut reached);
         reached
+    }
+
+    #[inline]
+    fn step_threads(&mut self, threads: &[Thread], b: u8, here: TextId, out: &mut StepResult) {
+        for thread in threads {
+            if let Some(local) = self.local.step(thread.local, b, here) {
+                self.push_arrival(Thread { local, ..*thread }, out);
+            }
+        }
+        self.finish_closure(here, out);
     }
 
     #[inline]

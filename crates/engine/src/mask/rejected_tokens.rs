@@ -60,24 +60,24 @@ pub(super) fn rejected_tokens(
         return walk(automaton, vocab, (top, state), contained, &mut left);
     };
     let offset = trie.depth(top);
-    let kills = |t: &TokenId| {
+    let is_rejected = |t: &TokenId| {
         let bytes = vocab.token_bytes(*t).get(offset..).unwrap_or_default();
         bytes.iter().fold(state, |state, &b| if state == 0 { 0 } else { automaton.step(state, b) }) == 0
     };
-    let mut dead: Vec<TokenId> = tokens_of(&suspects).filter(kills).collect();
+    let mut rejected: Vec<TokenId> = tokens_of(&suspects).filter(is_rejected).collect();
     for p in trie.children(top).filter(first) {
         match row[trie.byte(p) as usize] {
             0 => {
                 let inside = |t: &&TokenId| slice.mask[**t as usize / 32] >> (**t % 32) & 1 == 1;
-                dead.extend(trie.tokens_below(p).iter().filter(inside));
+                rejected.extend(trie.tokens_below(p).iter().filter(inside));
             }
             to if to == main => {}
-            to => dead.extend(walk(automaton, vocab, (p, to), contained, &mut left)?),
+            to => rejected.extend(walk(automaton, vocab, (p, to), contained, &mut left)?),
         }
     }
-    dead.sort_unstable();
-    dead.dedup();
-    Some(dead)
+    rejected.sort_unstable();
+    rejected.dedup();
+    Some(rejected)
 }
 
 /// Returns the tokens of a slice that meet one of the conditions of rejection, and their number.
@@ -118,7 +118,7 @@ fn walk(
 ) -> Option<Vec<TokenId>> {
     let slice = &vocab.slices()[contained.slice];
     let (kind, trie, sets) = (slice.kind, vocab.trie(), vocab.node_sets());
-    let mut dead = Vec::new();
+    let mut rejected = Vec::new();
     let near: &StateFits = &contained.near;
     let mut current = Level::of(trie, near, top, state);
     let mut levels = Vec::new();
@@ -141,7 +141,7 @@ fn walk(
         }
         let to = automaton.step(current.state, byte);
         if to == 0 {
-            dead.extend_from_slice(trie.tokens_below(p));
+            rejected.extend_from_slice(trie.tokens_below(p));
             continue;
         }
         let alive = near.of(to);
@@ -149,7 +149,7 @@ fn walk(
             continue;
         }
         if alive.most == 0 {
-            dead.extend_from_slice(&trie.tokens_below(p)[trie.tokens_at(p).len()..]);
+            rejected.extend_from_slice(&trie.tokens_below(p)[trie.tokens_at(p).len()..]);
             continue;
         }
         let below = Level::of(trie, near, p, to);
@@ -160,6 +160,6 @@ fn walk(
         }
     }
     // Below a node there are also tokens that leave the slice before they are too long for it.
-    dead.retain(|&t| slice.mask[t as usize / 32] >> (t % 32) & 1 == 1);
-    Some(dead)
+    rejected.retain(|&t| slice.mask[t as usize / 32] >> (t % 32) & 1 == 1);
+    Some(rejected)
 }

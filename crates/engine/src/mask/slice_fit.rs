@@ -27,6 +27,7 @@ use super::rejected_tokens::{REJECT_SEARCH_STEPS, rejected_tokens};
 use super::slice_search::{ByteRuns, SliceSearch};
 use super::state_fits::{CharBoundary, SliceFit};
 use super::trie_walk::ByteFilter;
+use crate::byte_set::ByteSet;
 use crate::machine::{Automaton, Thread};
 use crate::vocab::{TokenId, Vocabulary};
 
@@ -45,8 +46,8 @@ pub(super) enum WidestFit {
     /// Nearly all of its tokens are decided. The list holds the rejected tokens, if they were
     /// searched.
     Good(FitWithOthers, Option<Vec<TokenId>>),
-    /// A narrower slice may be better. The array marks the ASCII bytes that are rejected.
-    Poor(FitWithOthers, Box<[bool; 128]>),
+    /// A narrower slice may be better. The set holds the ASCII bytes that are rejected.
+    Poor(FitWithOthers, ByteSet),
     /// Many of its strings are rejected soon.
     Useless,
     /// The same holds for all other slices.
@@ -69,7 +70,8 @@ impl FitQuery<'_> {
             return WidestFit::AllUseless;
         }
         let first = vocab.slices().iter().position(|s| s.spaced == self.spaced);
-        let Some((answer, killers)) = first.and_then(|first| self.try_slice(automaton, runs, first)) else {
+        let Some((answer, rejected_ascii)) = first.and_then(|first| self.try_slice(automaton, runs, first))
+        else {
             return WidestFit::Useless;
         };
         if answer.0.lengths.safe >= GOOD_SAFE_CHARS {
@@ -78,7 +80,7 @@ impl FitQuery<'_> {
         let top = if self.spaced { vocab.trie().first(b' ') } else { 0 };
         match rejected_tokens(automaton, vocab, (top, state), &answer.0, REJECT_SEARCH_STEPS) {
             Some(rejected) => WidestFit::Good(answer, Some(rejected)),
-            None => WidestFit::Poor(answer, Box::new(killers)),
+            None => WidestFit::Poor(answer, rejected_ascii),
         }
     }
 
@@ -94,21 +96,21 @@ impl FitQuery<'_> {
             WidestFit::Good(answer, _) => return Some(answer),
             WidestFit::AllUseless => return None,
             WidestFit::Useless => None,
-            WidestFit::Poor(answer, killers) => Some((answer, *killers)),
+            WidestFit::Poor(answer, rejected_ascii) => Some((answer, rejected_ascii)),
         };
         let slices = self.vocab.slices().iter().enumerate().filter(|(_, s)| s.spaced == self.spaced);
         for (slice, data) in slices.skip(1) {
             let holds =
-                |killers: &[bool; 128]| (0..0x80).any(|b| killers[b as usize] && data.kind.has_ascii(b));
-            if second.as_ref().is_some_and(|(_, killers)| holds(killers)) {
+                |rejected_ascii: &ByteSet| (0..0x80).any(|b| rejected_ascii.has(b) && data.kind.has_ascii(b));
+            if second.as_ref().is_some_and(|(_, rejected_ascii)| holds(rejected_ascii)) {
                 // A byte that is rejected in a wider slice is also in this one.
                 continue;
             }
-            let Some((answer, killers)) = self.try_slice(automaton, runs, slice) else { continue };
+            let Some((answer, rejected_ascii)) = self.try_slice(automaton, runs, slice) else { continue };
             if answer.0.lengths.safe >= GOOD_SAFE_CHARS {
                 return Some(answer);
             }
-            second = second.or(Some((answer, killers)));
+            second = second.or(Some((answer, rejected_ascii)));
         }
         second.map(|(answer, _)| answer)
     }
@@ -119,7 +121,7 @@ impl FitQuery<'_> {
         automaton: &mut Automaton,
         runs: &mut ByteRuns,
         slice: usize,
-    ) -> Option<(FitWithOthers, [bool; 128])> {
+    ) -> Option<(FitWithOthers, ByteSet)> {
         let (vocab, state) = (self.vocab, self.thread.local.state);
         let found = SliceSearch::from(automaton, vocab, slice, runs, (state, self.thread.stack))?;
         // Rejected tokens that may leave the rule first must be found one by one.

@@ -65,20 +65,20 @@ impl MaskBuilder {
         let (data, lengths) = (&vocab.slices()[contained.slice], contained.lengths);
         let before = usize::from(top != 0);
         let unsure = data.between(lengths.safe, lengths.most);
-        let kills = |&t: &TokenId| {
+        let is_rejected = |&t: &TokenId| {
             let bytes = &vocab.token_bytes(t)[before..];
             bytes.iter().try_fold(local, |l, &b| machine.local.step(l, b, TRIED)).is_none()
         };
         if lengths.is_exact() || unsure.len() == 0 {
             Vec::new()
         } else if unsure.len() <= MAX_UNSURE && lengths.safe < Slice::SHORT {
-            unsure.filter(kills).collect()
+            unsure.filter(is_rejected).collect()
         } else if unsure.len() <= MAX_LONG && lengths.safe >= Slice::SHORT {
             // Most of them do not have the bytes that are rejected.
             let conditions = contained.near.conditions(local.state);
             let may = |set| conditions.is_none_or(|conditions| may_reject(conditions, set));
             let long = data.long_between(lengths.safe, lengths.most).filter(|long| may(long.1));
-            long.map(|long| long.0).filter(kills).collect()
+            long.map(|long| long.0).filter(is_rejected).collect()
         } else {
             let known =
                 self.rejected.take().filter(|known| known.0 == (local.state, top != 0, contained.slice));
@@ -144,9 +144,9 @@ impl MaskBuilder {
         mut widest: WidestFit,
     ) -> Option<SliceFit> {
         // The slice is usually taken right after it was found.
-        if let WidestFit::Good((contained, _), dead) = &mut widest {
+        if let WidestFit::Good((contained, _), rejected) = &mut widest {
             let of = (thread.local.state, spaced, contained.slice);
-            self.rejected = dead.take().map(|dead| (of, dead));
+            self.rejected = rejected.take().map(|tokens| (of, tokens));
         }
         let query = FitQuery { vocab: &self.vocab, thread, spaced };
         let found = query.or_narrower(widest, &mut machine.local.automaton, &mut self.byte_runs);
