@@ -14,6 +14,8 @@ use std::sync::Arc;
 use indexmap::IndexSet;
 use rustc_hash::FxBuildHasher;
 
+use crate::byte_set::ByteSet;
+
 use super::closure::{StackMachine, StepResult};
 use super::program::Program;
 use super::properties::seen_names::{NO_TEXT, TextId, WholeStrings};
@@ -265,6 +267,12 @@ impl Machine {
             arrays.push(UniqueArray { depth: scan.depth, quote: scan.quote, repeatable });
         }
         arrays
+    }
+
+    /// Returns the bytes along which the item of an array may still become an earlier one.
+    pub fn repeating_bytes(&self, array: &UniqueArray) -> ByteSet {
+        let bytes = array.repeatable.iter().map(|cursor| cursor.next_bytes(&self.items.values));
+        bytes.fold(ByteSet::default(), |all, bytes| all.or(&bytes))
     }
 
     /// Returns the array one byte later, within the same item.

@@ -314,7 +314,7 @@ impl ItemTables {
 
     /// Returns the cursors that accept a byte, after it.
     pub fn followed(&self, cursors: &[ValueCursor], b: u8) -> Arc<[ValueCursor]> {
-        let expecting = cursors.iter().filter(|cursor| cursor.expects(b, &self.values));
+        let expecting = cursors.iter().filter(|cursor| cursor.next_bytes(&self.values).has(b));
         let mut next = Vec::new();
         for mut cursor in expecting.cloned() {
             if cursor.step(b, &self.values) {
