@@ -1,7 +1,8 @@
 //! Masks of local states: the choice of the strategy.
 //!
 //! [`MaskBuilder`] tries the strategies in the order that the parent module lists, and memoises what
-//! they give. Other files add the strategies: layer 2 is in `returns`, layer 3 in `parts`.
+//! they give. Other files add the strategies: layer 2 is in `returns`, layer 3 in
+//! `configuration_union`.
 
 use std::sync::Arc;
 

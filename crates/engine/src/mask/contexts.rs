@@ -1,8 +1,8 @@
 //! Masks of states in the context of the rules around theirs.
 //!
 //! A rule may end after every character, as an atom of a regular expression does. Then nearly all
-//! tokens leave it, at all of their offsets, and the mask of a state inside it is
-//! nothing but exits: more than the limit. With the rules around it as context, most of these tokens stay inside: they
+//! tokens leave it, at all of their offsets, and the mask of a state inside it is nothing but exits:
+//! more than the limit. With the rules around it as context, most of these tokens stay inside: they
 //! are atoms one after the other. So such a state is walked with the frames above its rule, as many
 //! as it takes.
 //!
@@ -17,9 +17,9 @@
 use smallvec::SmallVec;
 
 use super::builder::MaskBuilder;
+use super::configuration_union::StackExits;
 use super::exits::ExitLimit;
 use super::memo::LocalMask;
-use super::parts::StackExits;
 use super::union::Union;
 use crate::machine::{LocalState, ROOT_STACK, StackId, StackMachine, Thread, UNKNOWN_STACK};
 
@@ -45,9 +45,8 @@ impl MaskBuilder {
         (!mask.truncated).then_some(mask)
     }
 
-    /// Adds what a thread allows whose mask has too many exits. A rule that ends after every character, in any
-    /// text, has nearly all tokens as exits. With the rules around it as context, most of them stay
-    /// inside. So the thread is walked with the frames above its rule, as many as it takes.
+    /// Adds what a thread allows whose mask has too many exits. It is walked with the frames above its
+    /// rule as context, as many as it takes.
     pub(super) fn add_in_context(
         &mut self,
         machine: &mut StackMachine,

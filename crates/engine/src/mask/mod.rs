@@ -14,7 +14,7 @@
 //!
 //! - `cache`: [`MaskCache`], the masks of configurations. `memo`: the memo tables, and [`BaseMasks`],
 //!   which grammars share.
-//! - `builder`: layer 1, the choice of the strategy for a state. `parts`: layer 3, the union.
+//! - `builder`: layer 1, the choice of the strategy for a state. `configuration_union`: layer 3.
 //! - `token_mask`: [`Mask`]. `union`: unions of masks, and operations on mask rows.
 //! - `exits`: sets of exits and the trie of what remains of their tokens.
 //! - `trie_walk`: the walk of the byte trie that finds the legal tokens of a state.
@@ -77,12 +77,12 @@ mod builder;
 mod cache;
 mod calls;
 mod class_loops;
+mod configuration_union;
 mod contexts;
 mod exits;
 mod memo;
 #[cfg(test)]
 mod oracle_tests;
-mod parts;
 mod rejected_tokens;
 mod rejection_bytes;
 mod returns;
