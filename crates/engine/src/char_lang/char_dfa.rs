@@ -269,24 +269,13 @@ impl CharDfa {
 
     /// Returns true if there are infinitely many words, that is, a loop through live states.
     fn is_infinite(&self, live: &[bool]) -> bool {
-        // A state and the index of its next transition; 0: not met, 1: on the path, 2: done.
-        let (mut path, mut met) = (vec![(0u32, 0usize)], vec![0u8; live.len()]);
-        while let Some(&mut (q, ref mut next)) = path.last_mut() {
-            met[q as usize] = 1;
-            let Some(range) = self.transitions(q).get(*next) else {
-                met[q as usize] = 2;
-                path.pop();
-                continue;
-            };
-            *next += 1;
-            match met[range.to as usize] {
-                _ if !live[range.to as usize] => {}
-                0 => path.push((range.to, 0)),
-                1 => return true,
-                _ => {}
-            }
-        }
-        false
+        let targets =
+            |q: usize| self.transitions(q as u32).iter().map(|r| r.to as usize).filter(|&to| live[to]);
+        let into = Incoming::new(live.len(), |edge| {
+            (0..live.len()).for_each(|q| targets(q).for_each(|to| edge(to, q as u32)));
+        });
+        let open = (0..live.len()).map(|q| targets(q).count() as u32).collect();
+        into.longest(open, |&q| (q as usize, 1))[0] == u32::MAX
     }
 
     /// Returns all words, if there are at most `limit`.

@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use crate::byte_set::ByteSet;
 
-use super::lazy_dfa::{Call, DState, DfaId, LazyDfa};
-use super::nfa::{Nfa, NfaId, RegisterIx, RuleIx, TEXT};
+use super::lazy_dfa::{DState, DfaId, LazyDfa};
+use super::nfa::{Call, Nfa, NfaId, RegisterIx, RuleIx, TEXT};
 use super::program::{ANY_OBJECT, MEMBERS, Program, STRING, UNSPACED};
 use super::register::Register;
 use super::thread::{LocalState, ROOT_STACK, StackId};
@@ -124,12 +124,6 @@ impl Automaton {
     /// Returns the bytes that a state accepts within its rule.
     pub fn live_bytes(&mut self, state: DfaId) -> ByteSet {
         self.dfa.live(&self.nfa, state)
-    }
-
-    /// Returns the state that accepts what any of some states accepts. Their rules have no
-    /// register.
-    pub fn merged_state(&mut self, states: &[DfaId]) -> DfaId {
-        self.dfa.joined(&self.nfa, states)
     }
 
     /// Returns whether byte `b` continues a span of a source, and if so, whether the span is text

@@ -18,7 +18,7 @@ use super::intern::Nodes;
 use super::lazy_dfa::LazyDfa;
 use super::liveness::StateRange;
 use super::lower_regular::{Calls, RegularLowering, Value, too_complex};
-use super::nfa::{ACCEPT, DEAD, Nfa, NfaId, RegisterIx, RuleIx, State};
+use super::nfa::{ACCEPT, Call, DEAD, Nfa, NfaId, RegisterIx, RuleIx, State};
 use super::program::{MEMBERS, STRING};
 use super::properties::memory::{Memory, memory};
 use super::register::{Items, Register};
@@ -81,28 +81,18 @@ impl Rules<'_> {
         Ok(ix)
     }
 
-    fn string(&mut self, lang: Option<NodeId>, min: u32, max: Option<u32>) -> Result<Value> {
+    /// Returns the value of a JSON string, or of a raw text, with a language and a length.
+    fn text(&mut self, lang: Option<NodeId>, min: u32, max: Option<u32>, raw: bool) -> Result<Value> {
         let max = max.unwrap_or(u32::MAX);
         if max < min {
             return Ok(None);
         }
-        let free = (min, max) == (0, u32::MAX);
-        let chars = Register::Chars { min, max, lengths: None, raw: false };
+        let free = !raw && (min, max) == (0, u32::MAX);
+        let chars = Register::Chars { min, max, lengths: None, raw };
         let register = if free { 0 } else { self.new_register(chars) };
         let Some(lang) = lang else { return Ok(Some((STRING, register))) };
         let rule = self.new_rule()?;
-        self.queue.push(Job::Text { rule, lang, register, bounds: (min, max), raw: false });
-        Ok(Some((rule, register)))
-    }
-
-    fn raw_text(&mut self, lang: NodeId, min: u32, max: Option<u32>) -> Result<Value> {
-        let max = max.unwrap_or(u32::MAX);
-        if max < min {
-            return Ok(None);
-        }
-        let register = self.new_register(Register::Chars { min, max, lengths: None, raw: true });
-        let rule = self.new_rule()?;
-        self.queue.push(Job::Text { rule, lang, register, bounds: (min, max), raw: true });
+        self.queue.push(Job::Text { rule, lang, register, bounds: (min, max), raw });
         Ok(Some((rule, register)))
     }
 
@@ -139,8 +129,12 @@ impl Calls for Rules<'_> {
         let value = match ir.node(node) {
             Node::Never => None,
             Node::Rule(rule) => Some((self.named_rule(*rule)?, 0)),
-            Node::JsonString { lang, min_chars, max_chars } => self.string(*lang, *min_chars, *max_chars)?,
-            Node::Text { lang, min_chars, max_chars } => self.raw_text(*lang, *min_chars, *max_chars)?,
+            Node::JsonString { lang, min_chars, max_chars } => {
+                self.text(*lang, *min_chars, *max_chars, false)?
+            }
+            Node::Text { lang, min_chars, max_chars } => {
+                self.text(Some(*lang), *min_chars, *max_chars, true)?
+            }
             Node::JsonUnique { .. } => {
                 let rule = self.new_rule()?;
                 // Filled in when it is built: it may contain itself.
@@ -194,7 +188,9 @@ impl ProgramBuilder<'_> {
 
     pub fn call(&mut self, value: Value, to: NfaId) -> NfaId {
         match value {
-            Some((rule, register)) if to != DEAD => self.nfa.push(State::Call { rule, register, to }, 0),
+            Some((rule, register)) if to != DEAD => {
+                self.nfa.push(State::Call(Call::Rule(rule, register, to)), 0)
+            }
             _ => DEAD,
         }
     }
@@ -242,17 +238,23 @@ impl ProgramBuilder<'_> {
     pub fn array(&mut self, item: Option<(RuleIx, RegisterIx)>) -> NfaId {
         let after = self.nfa.push(State::Dead, 0);
         let next = match item {
-            Some((rule, register)) => self.nfa.push(State::Call { rule, register, to: after }, 0),
-            None => self.nfa.push(State::CallItem { to: after }, 0),
+            Some((rule, register)) => self.nfa.push(State::Call(Call::Rule(rule, register, after)), 0),
+            None => self.nfa.push(State::Call(Call::Item(after)), 0),
         };
         let close = self.byte(b']', ACCEPT);
         let spaced_next = self.gap(next);
         let comma = self.byte(b',', spaced_next);
-        let more = self.union(&[comma, close]);
+        self.entries(b'[', (next, comma, close), after)
+    }
+
+    /// Returns the entry of a list: an opening bracket, then the first entry or the end. The state
+    /// `after` an entry leads to further ones, or to the end.
+    pub fn entries(&mut self, open: u8, (first, again, close): (NfaId, NfaId, NfaId), after: NfaId) -> NfaId {
+        let more = self.union(&[again, close]);
         let more = self.space(more);
         self.nfa.set(after, State::Union(&[more]));
-        let first = self.union(&[next, close]);
+        let first = self.union(&[first, close]);
         let first = self.space(first);
-        self.byte(b'[', first)
+        self.byte(open, first)
     }
 }

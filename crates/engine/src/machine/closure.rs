@@ -17,11 +17,9 @@ use std::sync::Arc;
 use rustc_hash::FxHashSet;
 
 use super::automaton::Automaton;
-use super::lazy_dfa::Call;
 use super::local::LocalMachine;
-use super::nfa::{RegisterIx, RuleIx};
+use super::nfa::{Call, RegisterIx, RuleIx};
 use super::program::Program;
-use super::properties::guards::{after_name, check_guard, start_name};
 use super::properties::seen_names::{NO_TEXT, SeenNames, TextId, WholeStrings};
 use super::register::Register;
 use super::stack::Stacks;
@@ -126,12 +124,7 @@ impl StackMachine {
     /// byte, or [`TRIED`](super::TRIED).
     pub fn step(&mut self, threads: &[Thread], b: u8, here: TextId, out: &mut StepResult) {
         self.begin(out);
-        for thread in threads {
-            if let Some(local) = self.local.step(thread.local, b, here) {
-                self.push_arrival(Thread { local, ..*thread }, out);
-            }
-        }
-        self.finish_closure(here, out);
+        self.step_threads(threads, b, here, out);
     }
 
     /// Does the same as [`StackMachine::step`], but returns the calls from the root rule and the
@@ -145,12 +138,7 @@ impl StackMachine {
     ) -> Vec<PendingCall> {
         self.begin(out);
         self.scratch.pending = Some(Vec::new());
-        for thread in threads {
-            if let Some(local) = self.local.step(thread.local, b, here) {
-                self.push_arrival(Thread { local, ..*thread }, out);
-            }
-        }
-        self.finish_closure(here, out);
+        self.step_threads(threads, b, here, out);
         self.scratch.pending.take().unwrap_or_default()
     }
 
@@ -165,9 +153,7 @@ impl StackMachine {
         self.begin(out);
         self.scratch.pending = Some(Vec::new());
         self.scratch.todo.push((local, UNKNOWN_STACK));
-        self.epsilon_closure(here, out);
-        out.threads.sort_unstable();
-        out.threads.dedup();
+        self.finish_closure(here, out);
         self.scratch.pending.take().unwrap_or_default()
     }
 
@@ -182,9 +168,7 @@ impl StackMachine {
     pub fn closure_from(&mut self, local: LocalState, stack: StackId, here: TextId, out: &mut StepResult) {
         self.begin(out);
         self.scratch.todo.push((local, stack));
-        self.epsilon_closure(here, out);
-        out.threads.sort_unstable();
-        out.threads.dedup();
+        self.finish_closure(here, out);
     }
 
     /// Returns the threads at the start of a rule on a stack below which no text exists.
@@ -193,6 +177,16 @@ impl StackMachine {
         let mut reached = StepResult::default();
         self.closure_from(LocalState { state, register, n: 0 }, stack, NO_TEXT, &mut reached);
         reached
+    }
+
+    #[inline]
+    fn step_threads(&mut self, threads: &[Thread], b: u8, here: TextId, out: &mut StepResult) {
+        for thread in threads {
+            if let Some(local) = self.local.step(thread.local, b, here) {
+                self.push_arrival(Thread { local, ..*thread }, out);
+            }
+        }
+        self.finish_closure(here, out);
     }
 
     #[inline]
@@ -264,44 +258,44 @@ impl StackMachine {
 
     /// Returns to all callers of the rule that has matched.
     fn return_from(&mut self, local: LocalState, stack: StackId) {
-        let LocalMachine { automaton, names } = &mut self.local;
         let frames = self.stacks.frames(stack).iter();
-        if !automaton.is_unique_name(local) {
+        if !self.local.automaton.is_unique_name(local) {
             self.scratch.todo.extend(frames.map(|f| (f.ret, f.parent)));
             return;
         }
-        let text = names.place(local.n).text;
+        let text = self.local.names.place(local.n).text;
         for frame in frames {
-            let ret = after_name(automaton, names, frame.ret, text);
+            let ret = self.local.after_name(frame.ret, text);
             self.scratch.todo.push((ret, frame.parent));
         }
     }
 
     fn call(&mut self, local: LocalState, stack: StackId, call: Call, here: TextId) {
-        let LocalMachine { automaton, names } = &mut self.local;
+        let machine = &mut self.local;
         let Scratch { todo, calls, pending, .. } = &mut self.scratch;
         let (rule, register, to, n) = match call {
             Call::Rule(rule, register, to) => (rule, register, to, local.n),
             Call::Guard(test, to) => {
-                if let Some(n) = check_guard(automaton, names, local, test) {
-                    let state = automaton.enter(to);
+                if let Some(n) = machine.check_guard(local, test) {
+                    let state = machine.automaton.enter(to);
                     todo.push((LocalState { state, n, ..local }, stack));
                 }
                 return;
             }
             Call::Fresh(rule, register, to) => {
-                let Some(callee) = start_name(automaton, names, (rule, register), local.n) else { return };
-                let ret = LocalState { state: automaton.enter(to), ..local };
+                let Some(callee) = machine.start_name((rule, register), local.n) else { return };
+                let ret = LocalState { state: machine.automaton.enter(to), ..local };
                 calls.push((callee, Frame { ret, parent: stack }));
                 return;
             }
             Call::Item(to) => {
-                let Register::Items(items) = automaton.register(local.register) else { return };
+                let Register::Items(items) = machine.automaton.register(local.register) else { return };
                 let Some((rule, register)) = items.item(local.n) else { return };
                 let n = if items.max == u32::MAX { (local.n + 1).min(items.settled()) } else { local.n + 1 };
                 (rule, register, to, n)
             }
         };
+        let automaton = &mut machine.automaton;
         let callee = LocalState { state: automaton.start(rule), register, n: 0 };
         let mut ret = LocalState { state: automaton.enter(to), register: local.register, n };
         let scoped = automaton.has_scopes() && automaton.is_scope(local.register);

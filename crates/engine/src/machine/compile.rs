@@ -17,7 +17,7 @@ use super::lazy_dfa::LazyDfa;
 use super::left_recursion::refuse_left_recursion;
 use super::liveness::StateRange;
 use super::lower::{Lowered, lower};
-use super::nfa::{DEAD, Nfa, NfaId, State};
+use super::nfa::{Call, DEAD, Nfa, NfaId, State};
 use super::program::{ANY, Program, STRING, UNSPACED};
 use super::properties::name_trie::NameTrie;
 use super::properties::table::PropertyTable;
@@ -121,7 +121,7 @@ impl Program {
         refuse_left_recursion(&program.nfa, &program.starts, first_rule)?;
         let calls = |s| {
             let state = program.nfa.state(s);
-            matches!(state, State::Call { .. } | State::CallItem { .. } | State::CallFresh { .. })
+            matches!(state, State::Call(call) if !matches!(call, Call::Guard(..)))
         };
         // The root itself may be a rule of the base, which accepts only where nothing can follow in
         // it.

@@ -11,7 +11,10 @@
 
 use std::sync::Arc;
 
-use rustc_hash::FxHashMap;
+use indexmap::IndexSet;
+use rustc_hash::FxBuildHasher;
+
+use crate::byte_set::ByteSet;
 
 use super::closure::{StackMachine, StepResult};
 use super::program::Program;
@@ -25,7 +28,7 @@ pub type ConfigId = u32;
 /// The configuration without threads in which the output has not ended: the bytes were rejected.
 pub const DEAD_CONFIG: ConfigId = 0;
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Config {
     threads: Arc<[Thread]>,
     ended: bool,
@@ -33,45 +36,29 @@ struct Config {
     text: TextId,
 }
 
-/// The parts that make two configurations equal.
-type ConfigKey = (Arc<[Thread]>, bool, TextId);
-
 /// All configurations met so far.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 struct Configs {
-    list: Vec<Config>,
-    index: FxHashMap<ConfigKey, ConfigId>,
+    list: IndexSet<Config, FxBuildHasher>,
     /// Bytes of the lists of threads.
     heap: usize,
 }
 
 impl Configs {
-    fn new() -> Self {
-        let mut configs = Configs { list: Vec::new(), index: FxHashMap::default(), heap: 0 };
-        let dead = configs.intern(&StepResult::default());
-        debug_assert_eq!(dead, DEAD_CONFIG);
-        configs
-    }
-
     fn get(&self, config: ConfigId) -> &Config {
         &self.list[config as usize]
     }
 
     fn intern(&mut self, reached: &StepResult) -> ConfigId {
-        let threads: Arc<[Thread]> = reached.threads.as_slice().into();
-        let key = (threads, reached.ended, reached.text);
-        if let Some(&id) = self.index.get(&key) {
-            return id;
-        }
-        let id = self.list.len() as ConfigId;
-        self.heap += 16 + size_of_val(&*key.0);
-        self.list.push(Config { threads: key.0.clone(), ended: key.1, text: key.2 });
-        self.index.insert(key, id);
-        id
+        let StepResult { threads, ended, text, .. } = reached;
+        let config = Config { threads: threads.as_slice().into(), ended: *ended, text: *text };
+        let (id, is_new) = self.list.insert_full(config);
+        self.heap += if is_new { 16 + size_of_val(&**threads) } else { 0 };
+        id as ConfigId
     }
 
     fn bytes(&self) -> usize {
-        self.list.capacity() * size_of::<Config>() + self.index.capacity() * 32 + self.heap
+        self.list.capacity() * (size_of::<Config>() + 17) + self.heap
     }
 }
 
@@ -101,7 +88,9 @@ impl Machine {
     }
 
     fn started(mut core: StackMachine) -> Self {
-        let (items, mut configs) = (ItemTables::new(&core.local.automaton), Configs::new());
+        let (items, mut configs) = (ItemTables::new(&core.local.automaton), Configs::default());
+        let dead = configs.intern(&StepResult::default());
+        debug_assert_eq!(dead, DEAD_CONFIG);
         let root = core.local.automaton.root;
         let initial = configs.intern(&core.at_start(root, ROOT_STACK));
         Machine { core, items, configs, initial, bounds: None }
@@ -278,6 +267,12 @@ impl Machine {
             arrays.push(UniqueArray { depth: scan.depth, quote: scan.quote, repeatable });
         }
         arrays
+    }
+
+    /// Returns the bytes along which the item of an array may still become an earlier one.
+    pub fn repeating_bytes(&self, array: &UniqueArray) -> ByteSet {
+        let bytes = array.repeatable.iter().map(|cursor| cursor.next_bytes(&self.items.values));
+        bytes.fold(ByteSet::default(), |all, bytes| all.or(&bytes))
     }
 
     /// Returns the array one byte later, within the same item.

@@ -18,35 +18,13 @@ use smallvec::SmallVec;
 
 use crate::byte_set::ByteSet;
 
-use super::nfa::{ACCEPT, GuardKind, MID_ESCAPE, Nfa, NfaId, QUOTE, RegisterIx, RuleIx, State, TEXT};
+use super::nfa::{ACCEPT, Call, MID_ESCAPE, Nfa, NfaId, QUOTE, State, TEXT};
 
 /// Index of a deterministic state.
 pub type DfaId = u32;
 
 /// The deterministic state without transitions.
 pub const DEAD_STATE: DfaId = 0;
-
-/// A call out of a deterministic state.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Call {
-    /// A call of a fixed rule; the automaton state follows the return.
-    Rule(RuleIx, RegisterIx, NfaId),
-    /// A call of the next array item, which the register determines.
-    Item(NfaId),
-    /// A call of a text that must be new to the object.
-    Fresh(RuleIx, RegisterIx, NfaId),
-    /// No call: continues in the automaton state if the object's register allows it.
-    Guard(GuardKind, NfaId),
-}
-
-impl Call {
-    /// Returns the automaton state that follows.
-    pub fn to(&self) -> NfaId {
-        match *self {
-            Call::Rule(_, _, to) | Call::Item(to) | Call::Fresh(_, _, to) | Call::Guard(_, to) => to,
-        }
-    }
-}
 
 #[derive(Debug, Clone)]
 enum Table {
@@ -315,16 +293,21 @@ impl LazyDfa {
         }
     }
 
-    /// Returns the bytes that `id` accepts.
-    pub fn live(&mut self, nfa: &Nfa, id: DfaId) -> ByteSet {
+    /// Returns the transitions of `id`, which are known then.
+    #[inline]
+    fn expanded(&mut self, nfa: &Nfa, id: DfaId) -> &Table {
         if matches!(self.table(id), Table::Unknown) {
             self.expand(nfa, id);
         }
+        self.table(id)
+    }
+
+    /// Returns the bytes that `id` accepts.
+    pub fn live(&mut self, nfa: &Nfa, id: DfaId) -> ByteSet {
         let mut bytes = ByteSet::default();
-        match self.table(id) {
+        match self.expanded(nfa, id) {
             Table::Ranges(ranges) => ranges.iter().for_each(|&(lo, hi, _)| bytes.insert(lo, hi)),
             Table::Dense(table) => bytes = table.bytes,
-            // `expand` has just replaced it.
             Table::Unknown => {}
         }
         bytes
@@ -332,15 +315,13 @@ impl LazyDfa {
 
     /// Returns the target of each byte from `id`.
     pub fn row(&mut self, nfa: &Nfa, id: DfaId) -> [DfaId; 256] {
-        if matches!(self.table(id), Table::Unknown) {
-            self.expand(nfa, id);
-        }
-        if let Table::Dense(table) = self.table(id) {
-            return table.row;
-        }
         let mut row = [DEAD_STATE; 256];
-        if let Table::Ranges(ranges) = self.table(id) {
-            ranges.iter().for_each(|&(lo, hi, to)| row[lo as usize..=hi as usize].fill(to));
+        match self.expanded(nfa, id) {
+            Table::Ranges(ranges) => {
+                ranges.iter().for_each(|&(lo, hi, to)| row[lo as usize..=hi as usize].fill(to))
+            }
+            Table::Dense(table) => return table.row,
+            Table::Unknown => {}
         }
         row
     }
@@ -359,10 +340,7 @@ impl LazyDfa {
 
     /// Returns the byte ranges that `id` accepts, in order.
     pub fn ranges(&mut self, nfa: &Nfa, id: DfaId) -> Vec<(u8, u8, DfaId)> {
-        if matches!(self.table(id), Table::Unknown) {
-            self.expand(nfa, id);
-        }
-        match self.table(id) {
+        match self.expanded(nfa, id) {
             Table::Ranges(ranges) => ranges.to_vec(),
             Table::Dense(table) => {
                 let mut ranges: Vec<(u8, u8, DfaId)> = Vec::new();
@@ -374,7 +352,6 @@ impl LazyDfa {
                 }
                 ranges
             }
-            // `expand` has just replaced it.
             Table::Unknown => Vec::new(),
         }
     }
@@ -403,13 +380,6 @@ impl LazyDfa {
         self.intern(nfa, &set)
     }
 
-    /// Returns the state whose set is the union of the sets of some states.
-    pub fn joined(&mut self, nfa: &Nfa, states: &[DfaId]) -> DfaId {
-        let members: SmallVec<[NfaId; 32]> =
-            states.iter().flat_map(|&id| self.members(id)).copied().collect();
-        self.closure(nfa, &members)
-    }
-
     fn intern(&mut self, nfa: &Nfa, set: &[NfaId]) -> DfaId {
         let hashed = hash(set);
         let known = self.base.find(set, hashed, 0).or_else(|| self.own.find(set, hashed, self.first));
@@ -425,10 +395,7 @@ impl LazyDfa {
             flags |= nfa.flags(s);
             match nfa.state(s) {
                 State::Byte { .. } | State::Sparse(_) => scans = true,
-                State::Call { rule, register, to } => calls.push(Call::Rule(rule, register, to)),
-                State::CallItem { to } => calls.push(Call::Item(to)),
-                State::CallFresh { rule, register, to } => calls.push(Call::Fresh(rule, register, to)),
-                State::Guard { test, to } => calls.push(Call::Guard(test, to)),
+                State::Call(call) => calls.push(call),
                 _ => {}
             }
         }
@@ -456,10 +423,7 @@ impl LazyDfa {
                 _ => {}
             }
         }
-        let ranges = match edges.windows(2).all(|pair| pair[0].1 < pair[1].0) {
-            true => self.closures(nfa, &edges),
-            false => self.split(nfa, &mut edges),
-        };
+        let ranges = self.split(nfa, &mut edges);
         let table = if ranges.len() <= 4 {
             Table::Ranges(SmallVec::from_slice(&ranges))
         } else {
@@ -473,19 +437,6 @@ impl LazyDfa {
         self.heap += table.bytes();
         // Those of a base are all known.
         self.own.tables[id as usize - self.first] = table;
-    }
-
-    /// Returns the targets of edges that are in order and do not overlap, as in most states.
-    fn closures(&mut self, nfa: &Nfa, edges: &[(u8, u8, NfaId)]) -> SmallVec<[(u8, u8, DfaId); 8]> {
-        let mut ranges: SmallVec<[(u8, u8, DfaId); 8]> = SmallVec::new();
-        for &(lo, hi, to) in edges {
-            match (self.start(nfa, to), ranges.last_mut()) {
-                (DEAD_STATE, _) => {}
-                (to, Some(last)) if last.2 == to && u16::from(last.1) + 1 == u16::from(lo) => last.1 = hi,
-                (to, _) => ranges.push((lo, hi, to)),
-            }
-        }
-        ranges
     }
 
     /// Cuts overlapping edges into disjoint ranges with one target each.

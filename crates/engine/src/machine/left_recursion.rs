@@ -2,13 +2,14 @@
 //!
 //! A rule that can call itself before it consumes a byte would make the closure of a configuration
 //! endless. In JSON Schema this is only a `$ref` cycle without content, which the standard leaves
-//! undefined. It is found at compile time, by a search over the calls that a rule can make first.
+//! undefined. It is found at compile time, in the graph of the calls that a rule can make first.
 
 use smallvec::{SmallVec, smallvec};
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::incoming::Incoming;
 
-use super::nfa::{ACCEPT, Nfa, NfaId, RuleIx, State};
+use super::nfa::{ACCEPT, Call, Nfa, NfaId, RuleIx, State};
 
 /// Checks that no rule from `first_rule` on can reach itself without consuming a byte.
 ///
@@ -44,32 +45,16 @@ pub(super) fn refuse_left_recursion(nfa: &Nfa, starts: &[NfaId], first_rule: usi
             break;
         }
     }
-    // Depth-first search for a cycle, with an explicit stack: 0 unseen, 1 on the path, 2 done.
-    let mut colour = vec![0u8; starts.len()];
-    let mut stack: Vec<(usize, usize)> = Vec::new();
-    for root in first_rule..starts.len() {
-        if colour[root] == 0 {
-            stack.push((root, 0));
+    let callers = Incoming::new(starts.len(), |edge| {
+        for (caller, calls) in first.iter().enumerate() {
+            calls.iter().for_each(|callee| edge(callee.0 as usize, caller));
         }
-        while let Some(&mut (rule, ref mut next)) = stack.last_mut() {
-            colour[rule] = 1;
-            let Some(callee) = first[rule].get(*next).map(|r| r.0 as usize) else {
-                colour[rule] = 2;
-                stack.pop();
-                continue;
-            };
-            *next += 1;
-            match colour[callee] {
-                0 => stack.push((callee, 0)),
-                1 => {
-                    let message =
-                        "a rule refers to itself before anything else can be matched (left recursion)";
-                    return Err(Error::new(ErrorKind::Unsupported, message)
-                        .hint("let the recursion pass through an array item, a property or other text"));
-                }
-                _ => {}
-            }
-        }
+    });
+    let open = first.iter().map(|calls| calls.len() as u32).collect();
+    if callers.longest(open, |&caller| (caller, 1)).contains(&u32::MAX) {
+        let message = "a rule refers to itself before anything else can be matched (left recursion)";
+        return Err(Error::new(ErrorKind::Unsupported, message)
+            .hint("let the recursion pass through an array item, a property or other text"));
     }
     Ok(())
 }
@@ -90,13 +75,13 @@ fn first_calls(
         }
         match nfa.state(s) {
             State::Union(parts) => todo.extend_from_slice(parts),
-            State::Call { rule, to, .. } => {
+            State::Call(Call::Rule(rule, _, to)) => {
                 calls.push(rule);
                 if nullable[rule.0 as usize] {
                     todo.push(to);
                 }
             }
-            State::Guard { to, .. } => todo.push(to),
+            State::Call(Call::Guard(_, to)) => todo.push(to),
             _ => accepts |= s == ACCEPT,
         }
     }

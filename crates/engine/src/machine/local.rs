@@ -7,7 +7,6 @@
 
 use super::automaton::Automaton;
 use super::lazy_dfa::{DEAD_STATE, DfaId};
-use super::properties::guards;
 use super::properties::seen_names::{SeenNames, TRIED, TextId, UNKNOWN};
 use super::register::Register;
 use super::scalars::begins_char;
@@ -68,7 +67,7 @@ impl LocalMachine {
             Register::Members(_) => Some(LocalState { state, register, n }),
             Register::Fresh(_) => {
                 let (local, record) = (LocalState { state, ..local }, here != TRIED);
-                guards::step_name(&mut self.automaton, &mut self.names, local, b, record)
+                self.step_name(local, b, record)
             }
         }
     }
@@ -177,21 +176,6 @@ impl LocalMachine {
 
     /// Returns an object's state after some new text, whichever it is.
     pub fn after_unique_name(&mut self, ret: LocalState) -> LocalState {
-        guards::after_name(&self.automaton, &mut self.names, ret, UNKNOWN)
-    }
-
-    /// Returns true if a text that must be new would repeat a name with `rest` and a closing quote.
-    pub fn would_repeat(&self, local: LocalState, rest: &[u8]) -> bool {
-        guards::would_repeat(&self.automaton, &self.names, local, rest)
-    }
-
-    /// Returns the bytes with which a text that must be new continues like a known name.
-    pub fn repeating_bytes(&self, local: LocalState) -> [bool; 256] {
-        guards::repeating_bytes(&self.automaton, &self.names, local)
-    }
-
-    /// Returns the remaining bytes of each name seen that begins with the text of a local state.
-    pub fn remaining_names(&self, local: LocalState) -> Vec<Vec<u8>> {
-        guards::remaining_names(&self.automaton, &self.names, local)
+        self.after_name(ret, UNKNOWN)
     }
 }

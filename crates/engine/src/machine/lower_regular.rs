@@ -17,7 +17,7 @@ use smallvec::{SmallVec, smallvec};
 
 use super::alphabet::Alphabet;
 use super::intern::Nodes;
-use super::nfa::{DEAD, MID_ESCAPE, Nfa, NfaId, QUOTE, RegisterIx, RuleIx, State, TEXT};
+use super::nfa::{Call, DEAD, MID_ESCAPE, Nfa, NfaId, QUOTE, RegisterIx, RuleIx, State, TEXT};
 
 /// Maximum number of automaton states of one grammar.
 pub const MAX_NFA_STATES: usize = 1_000_000;
@@ -139,7 +139,9 @@ impl<'a> RegularLowering<'a> {
                 start
             }
             _ => Ok(match calls.value(node)? {
-                Some((rule, register)) if to != DEAD => self.nfa.push(State::Call { rule, register, to }, 0),
+                Some((rule, register)) if to != DEAD => {
+                    self.nfa.push(State::Call(Call::Rule(rule, register, to)), 0)
+                }
                 _ => DEAD,
             }),
         }

@@ -41,14 +41,14 @@
 //! - `shortest`: the shortest text to the end of the output; `shortest/lower_bound`: the lower
 //!   bounds that guide it.
 //!
-//! The wing `properties`, for objects and arrays of unique scalars:
+//! The part `properties`, for objects and arrays of unique scalars:
 //!
 //! - `table`: what the register of an object knows about its properties. `name_trie`: names that
 //!   others must not repeat. `seen_names`: interned sets of the names that an object has.
 //! - `memory`: what a rule must remember. `lower`: the lowering of objects.
 //! - `guards`: guards of objects at run time, and names that must be new.
 //!
-//! The wing `unique_items`, for arrays whose items differ as values:
+//! The part `unique_items`, for arrays whose items differ as values:
 //!
 //! - `value`: the values. `matching`: whether different ones can fill all positions.
 //! - `unbounded`: states where no check is needed.

@@ -42,37 +42,40 @@ pub enum State<'a> {
     Sparse(&'a [(u8, u8, NfaId)]),
     /// Forks.
     Union(&'a [NfaId]),
-    /// Matches a rule with a register, then continues.
-    Call {
-        /// The rule.
-        rule: RuleIx,
-        /// The register it runs with.
-        register: RegisterIx,
-        /// The state that follows.
-        to: NfaId,
-    },
-    /// Matches the next item of an array, which the caller's register determines, then continues.
-    CallItem {
-        /// The state that follows.
-        to: NfaId,
-    },
-    /// Matches a text that is new to the set of the caller's register, adds it to the set, then
-    /// continues.
-    CallFresh {
-        /// The rule of the text.
-        rule: RuleIx,
-        /// The register it runs with.
-        register: RegisterIx,
-        /// The state that follows.
-        to: NfaId,
-    },
-    /// Continues without consuming if the object's register allows it.
-    Guard {
-        /// The condition.
-        test: GuardKind,
-        /// The state that follows.
-        to: NfaId,
-    },
+    /// Calls a rule, or checks a guard, then continues.
+    Call(Call),
+}
+
+/// A call out of a rule, with the state that follows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Call {
+    /// Matches a rule with a register.
+    Rule(RuleIx, RegisterIx, NfaId),
+    /// Matches the next item of an array, which the caller's register determines.
+    Item(NfaId),
+    /// Matches a text that is new to the set of the caller's register, and adds it to the set.
+    Fresh(RuleIx, RegisterIx, NfaId),
+    /// No call: continues without consuming if the object's register allows it.
+    Guard(GuardKind, NfaId),
+}
+
+impl Call {
+    /// Returns the state that follows.
+    #[inline]
+    pub fn to(self) -> NfaId {
+        match self {
+            Call::Rule(_, _, to) | Call::Item(to) | Call::Fresh(_, _, to) | Call::Guard(_, to) => to,
+        }
+    }
+
+    fn with_target(self, to: NfaId) -> Call {
+        match self {
+            Call::Rule(rule, register, _) => Call::Rule(rule, register, to),
+            Call::Item(_) => Call::Item(to),
+            Call::Fresh(rule, register, _) => Call::Fresh(rule, register, to),
+            Call::Guard(test, _) => Call::Guard(test, to),
+        }
+    }
 }
 
 impl State<'_> {
@@ -81,11 +84,8 @@ impl State<'_> {
     pub fn targets(self) -> impl Iterator<Item = NfaId> {
         let (one, edges, parts): (_, &[(u8, u8, NfaId)], &[NfaId]) = match self {
             State::Dead | State::Accept => (None, &[], &[]),
-            State::Byte { to, .. }
-            | State::Call { to, .. }
-            | State::CallItem { to }
-            | State::CallFresh { to, .. }
-            | State::Guard { to, .. } => (Some(to), &[], &[]),
+            State::Byte { to, .. } => (Some(to), &[], &[]),
+            State::Call(call) => (Some(call.to()), &[], &[]),
             State::Sparse(edges) => (None, edges, &[]),
             State::Union(parts) => (None, &[], parts),
         };
@@ -114,10 +114,7 @@ enum Cell {
     Byte { lo: u8, hi: u8, to: NfaId, past: NfaId },
     Sparse { first: u32, len: u32 },
     Union { first: u32, len: u32 },
-    Call { rule: RuleIx, register: RegisterIx, to: NfaId },
-    CallItem { to: NfaId },
-    CallFresh { rule: RuleIx, register: RegisterIx, to: NfaId },
-    Guard { test: GuardKind, to: NfaId },
+    Call(Call),
 }
 
 /// Set on a state inside an escape sequence: the character was counted at its backslash.
@@ -232,10 +229,7 @@ impl Nfa {
                     self.forks[copy as usize..].iter_mut().for_each(|p| *p = there(*p));
                     Cell::Union { first: copy, len }
                 }
-                Cell::Call { rule, register, to } => Cell::Call { rule, register, to: there(to) },
-                Cell::CallItem { to } => Cell::CallItem { to: there(to) },
-                Cell::CallFresh { rule, register, to } => Cell::CallFresh { rule, register, to: there(to) },
-                Cell::Guard { test, to } => Cell::Guard { test, to: there(to) },
+                Cell::Call(call) => Cell::Call(call.with_target(there(call.to()))),
             };
             self.cells.push(cell);
         }
@@ -280,10 +274,7 @@ impl Nfa {
                 self.forks.extend_from_slice(parts);
                 Cell::Union { first, len: parts.len() as u32 }
             }
-            State::Call { rule, register, to } => Cell::Call { rule, register, to },
-            State::CallItem { to } => Cell::CallItem { to },
-            State::CallFresh { rule, register, to } => Cell::CallFresh { rule, register, to },
-            State::Guard { test, to } => Cell::Guard { test, to },
+            State::Call(call) => Cell::Call(call),
         }
     }
 
@@ -296,10 +287,7 @@ impl Nfa {
             Cell::Byte { lo, hi, to, .. } => State::Byte { lo, hi, to },
             Cell::Sparse { first, len } => State::Sparse(&self.edges[first as usize..(first + len) as usize]),
             Cell::Union { first, len } => State::Union(&self.forks[first as usize..(first + len) as usize]),
-            Cell::Call { rule, register, to } => State::Call { rule, register, to },
-            Cell::CallItem { to } => State::CallItem { to },
-            Cell::CallFresh { rule, register, to } => State::CallFresh { rule, register, to },
-            Cell::Guard { test, to } => State::Guard { test, to },
+            Cell::Call(call) => State::Call(call),
         }
     }
 

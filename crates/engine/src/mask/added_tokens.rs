@@ -15,7 +15,7 @@
 //!
 //! The mask of each state by itself: it searches as many automata as there are sets of patterns.
 
-use super::cache::MaskCache;
+use super::builder::MaskBuilder;
 use super::exits::{ExitToken, below};
 use super::memo::LocalMask;
 use super::token_mask::tokens_of;
@@ -27,7 +27,7 @@ use crate::vocab::{Slice, SliceKind, TokenId, byte_group};
 /// Maximum number of missing tokens of text that are tried one by one.
 const MAX_MISSING_TOKENS: usize = 1_000;
 
-impl MaskCache {
+impl MaskBuilder {
     /// Returns what a state inside a text adds to a mask that has nearly all tokens of text.
     /// Returns `None` if the mask of the state is known, or must be made in the usual way.
     pub(super) fn added_by(
@@ -38,7 +38,7 @@ impl MaskCache {
     ) -> Option<LocalMask> {
         let local = machine.local.canonical(local, self.vocab.max_token_len() as u32);
         let free = LocalState { register: 0, n: 0, ..local };
-        let is_known = |at| self.shared.layers.local.contains_key(at) || self.own.local.contains_key(at);
+        let is_known = |at| self.memo.find(|tables| &tables.local, at).is_some();
         let is_new = local == free
             || machine.local.automaton.is_unique_name(local) && !machine.local.automaton.is_open_text(local);
         if is_known(&local)
@@ -65,7 +65,7 @@ impl MaskCache {
 
     /// Returns what a state inside a text allows of the tokens outside of the text slice.
     fn outside(&mut self, machine: &mut StackMachine, local: LocalState, slice: &Slice) -> LocalMask {
-        if let Some(known) = self.own.outside.get(&local.state) {
+        if let Some(known) = self.memo.own.outside.get(&local.state) {
             return known.clone();
         }
         // Besides text, a string accepts quotes, backslashes and parts of characters.
@@ -74,11 +74,9 @@ impl MaskCache {
         let mut found = WalkResult::default();
         let thread = [Thread { local, stack: UNKNOWN_STACK }];
         let options = WalkOptions { need, ..WalkOptions::ALL };
-        self.walker.walk(machine, slice.residue(), &thread, options, &mut found);
+        self.walker.walk_below(machine, slice.residue(), 0, &thread, options, &mut found);
         let exits: Vec<ExitToken> = found.exits.iter().flat_map(|e| below(slice.residue(), e.0)).collect();
         let mask = self.local_mask(None, found.tokens.iter().map(|t| t.0), exits);
-        self.own.heap += mask.bytes();
-        self.own.outside.insert(local.state, mask.clone());
-        mask
+        self.memo.keep(|own| &mut own.outside, local.state, mask)
     }
 }

@@ -17,7 +17,7 @@
 
 use smallvec::SmallVec;
 
-use super::cache::MaskCache;
+use super::builder::MaskBuilder;
 use super::exits::{ExitLimit, ExitSet, Exits};
 use super::memo::{ExitId, LocalMask};
 use super::token_mask::Mask;
@@ -29,24 +29,23 @@ use crate::vocab::TrieNode;
 /// Maximum number of calls that are followed one inside the other. Calls beyond it are walked.
 const MAX_DEPTH: usize = 64;
 
-impl MaskCache {
-    /// Returns the mask of a rule that is called at `entries`, or `None` if it is heavy.
+impl MaskBuilder {
+    /// Returns the mask of a rule that is called at `entries`, or `None` if it has too many
+    /// exits.
     fn called(
         &mut self,
         machine: &mut StackMachine,
         callee: LocalState,
         entries: ExitId,
     ) -> Option<LocalMask> {
-        if self.own.heavy_calls.contains(&(callee, entries)) {
+        if self.memo.own.truncated_calls.contains(&(callee, entries)) {
             return None;
         }
-        let outer = std::mem::replace(&mut self.limit, ExitLimit::LIGHT);
-        let mask = self.continued(machine, callee, entries);
-        self.limit = outer;
-        if mask.heavy {
-            self.own.heavy_calls.insert((callee, entries));
+        let mask = self.limited(ExitLimit::USUAL, |builder| builder.continued(machine, callee, entries));
+        if mask.truncated {
+            self.memo.own.truncated_calls.insert((callee, entries));
         }
-        (!mask.heavy).then_some(mask)
+        (!mask.truncated).then_some(mask)
     }
 
     /// Returns the calls that `ret` makes, if the called rules have many tokens after the wide exits
@@ -77,7 +76,7 @@ impl MaskCache {
 
     /// Adds to a mask what calls allow that a walk has not entered: the tokens of the called rules,
     /// and those that follow the returns. So the walk of a rule is shared by all calls of it. Returns
-    /// false if the mask of a called rule is heavy.
+    /// false if the mask of a called rule has too many exits.
     pub(super) fn follow_calls(
         &mut self,
         machine: &mut StackMachine,

@@ -26,7 +26,9 @@ use smallvec::SmallVec;
 use super::trie_walk::{WalkOptions, WalkResult, Walker};
 use crate::byte_set::ByteSet;
 use crate::machine::{Automaton, LocalState, StackId, StackMachine, Thread};
-use crate::vocab::{ByteGroups, ClassSet, Classes, TrieNode, Vocabulary, byte_set, each_class, has_plain};
+use crate::vocab::{
+    ByteGroups, ClassSet, Classes, Siblings, TrieNode, Vocabulary, byte_set, each_class, has_plain,
+};
 
 /// Maximum number of states that strings over a class are followed through.
 const MAX_STATES: usize = 64;
@@ -280,22 +282,11 @@ struct Skim<'a> {
     found: &'a mut WalkResult,
 }
 
-/// The children of a node that are still to be visited: in the list of children, or as nodes.
-#[derive(Clone, Copy)]
-struct LoopLevel {
-    next: u32,
-    end: u32,
-    listed: bool,
-    /// The state that the path to the node leads to.
-    state: u32,
-}
-
 impl Skim<'_> {
     /// Walks the tokens strictly below the node `top`, which leads to `state`. Only tokens with a
     /// byte outside of the classes, or longer than is safe, are visited.
     fn below(&mut self, top: TrieNode, state: u32, kept: &Loop) {
-        let (trie, sets) = (self.vocab.trie(), self.vocab.byte_sets());
-        let (listed, listed_sets) = (trie.listed(), self.vocab.listed_sets());
+        let (trie, sets) = (self.vocab.trie(), self.vocab.node_sets());
         let mut out = kept.out;
         let need = std::iter::from_fn(|| out.pop()).fold(0, |set: ByteGroups, byte| set | byte_set(byte));
         let longest = match kept.exact || kept.safe == u32::MAX {
@@ -303,32 +294,24 @@ impl Skim<'_> {
             false => (kept.safe as usize).saturating_add(trie.depth(top)),
         };
         let mut levels = Vec::new();
-        let mut level = self.level(top, state);
+        // The children to be visited, and the state that the path to their parent leads to.
+        let mut level = (Siblings::below(trie, top), state);
         loop {
-            if level.next == level.end {
+            let Some((p, set)) = level.0.next(trie, sets) else {
                 let Some(above) = levels.pop() else { return };
                 level = above;
                 continue;
-            }
-            let i = level.next;
-            level.next += 1;
-            let (p, set) = match level.listed {
-                true => (listed[i as usize], listed_sets[i as usize]),
-                false => {
-                    level.next = trie.end(i);
-                    (i, sets[i as usize] | byte_set(trie.byte(i)))
-                }
             };
             let is_short = || trie.depth(p) + trie.height(p) <= longest;
             if set & need == 0 && (longest == usize::MAX || is_short()) {
                 continue;
             }
-            let to = self.machine.local.automaton.step(level.state, trie.byte(p));
+            let to = self.machine.local.automaton.step(level.1, trie.byte(p));
             if to == 0 {
                 continue;
             }
             if kept.out.has(trie.byte(p)) || !self.machine.local.automaton.stays_in_rule(to, self.stack) {
-                let local = LocalState { state: level.state, register: 0, n: 0 };
+                let local = LocalState { state: level.1, register: 0, n: 0 };
                 let thread = Thread { local, stack: self.stack };
                 self.walker.walk_from(self.machine, trie, p, &[thread], WalkOptions::ALL, self.found);
                 continue;
@@ -337,17 +320,8 @@ impl Skim<'_> {
                 self.found.tokens.extend(trie.tokens_at(p).iter().map(|&token| (token, 0)));
             }
             if trie.height(p) > 0 {
-                let below = self.level(p, to);
-                levels.push(std::mem::replace(&mut level, below));
+                levels.push(std::mem::replace(&mut level, (Siblings::below(trie, p), to)));
             }
-        }
-    }
-
-    fn level(&self, p: TrieNode, state: u32) -> LoopLevel {
-        let trie = self.vocab.trie();
-        match trie.fan(p).map(|fan| trie.listed_in(fan)) {
-            Some(list) => LoopLevel { next: list.start as u32, end: list.end as u32, listed: true, state },
-            None => LoopLevel { next: p + 1, end: trie.end(p), listed: false, state },
         }
     }
 }

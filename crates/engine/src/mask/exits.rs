@@ -108,7 +108,7 @@ impl ExitLimit {
     /// Any number.
     pub const NONE: ExitLimit = ExitLimit { tokens: usize::MAX, wide: usize::MAX };
     /// Beyond this number, a walk with more context has fewer.
-    pub const LIGHT: ExitLimit = match cfg!(test) {
+    pub const USUAL: ExitLimit = match cfg!(test) {
         true => ExitLimit { tokens: 400, wide: 4 },
         false => ExitLimit { tokens: 12_000, wide: 12 },
     };

@@ -3,16 +3,17 @@
 //! Bytes are added up when entries are made, so counting them takes constant time. A mask row that
 //! several entries share counts where it was made.
 
+use std::hash::Hash;
 use std::sync::{Arc, Mutex};
 
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
-use super::exits::{ExitSet, ExitToken};
+use super::exits::{ExitSet, ExitToken, Exits, set_key};
 use super::state_fits::SliceFit;
 use super::token_mask::alone;
 use crate::machine::{LocalState, PendingCall, StackId};
-use crate::vocab::{ClassSet, TokenId, TrieNode};
+use crate::vocab::{ClassSet, TokenId, TrieNode, Vocabulary};
 
 /// Index of an interned set of exits: even ones belong to the base, odd ones to the grammar.
 pub(super) type ExitId = u32;
@@ -27,7 +28,7 @@ pub(super) struct LocalMask {
     /// leave it.
     pub(super) passes: bool,
     /// True if there are more exits than the limit; they are left out.
-    pub(super) heavy: bool,
+    pub(super) truncated: bool,
 }
 
 /// The tokens and exits of a state without a bounded register, with character counts. The mask for
@@ -50,7 +51,7 @@ pub(super) struct CountedMask {
     /// they are made.
     pub(super) calls: Vec<(PendingCall, TrieNode)>,
     /// True if there are more exits than the limit; they are left out.
-    pub(super) heavy: bool,
+    pub(super) truncated: bool,
 }
 
 /// The tokens of a slice up to a length.
@@ -69,15 +70,17 @@ pub(super) struct SlicePart {
 #[derive(Default, Clone)]
 pub(super) struct MaskTables {
     pub(super) local: FxHashMap<LocalState, LocalMask>,
+    /// The masks of states of the root rule in which the output may end.
+    pub(super) root: FxHashMap<LocalState, LocalMask>,
     pub(super) text: FxHashMap<u32, Arc<CountedMask>>,
     /// By state inside a text: its mask of the tokens outside of the text slice.
     pub(super) outside: FxHashMap<u32, LocalMask>,
     pub(super) slice_of: FxHashMap<(u32, bool, bool), Option<SliceFit>>,
     pub(super) exits: Vec<Arc<ExitSet>>,
-    /// The states, with the context above their rule, whose masks are heavy.
-    pub(super) heavy: FxHashSet<(LocalState, StackId)>,
+    /// The states, with the context above their rule, whose masks are truncated.
+    pub(super) truncated: FxHashSet<(LocalState, StackId)>,
     /// The called states and sets of exits for which the same holds.
-    pub(super) heavy_calls: FxHashSet<(LocalState, ExitId)>,
+    pub(super) truncated_calls: FxHashSet<(LocalState, ExitId)>,
     /// The masks of states with a context above their rule.
     pub(super) in_context: FxHashMap<(LocalState, StackId), LocalMask>,
     /// By [`set_key`](super::exits::set_key); on a collision, the next free number.
@@ -90,10 +93,11 @@ pub(super) struct MaskTables {
 impl MaskTables {
     pub(super) fn bytes(&self) -> usize {
         // Keys and values in hash tables, an eighth of whose slots are free.
-        let masks = self.local.capacity() * (size_of::<(LocalState, LocalMask)>() + 1)
+        let masks = (self.local.capacity() + self.root.capacity())
+            * (size_of::<(LocalState, LocalMask)>() + 1)
             + self.next.capacity() * (size_of::<(LocalState, ExitId, LocalMask)>() + 1);
         let contexts = self.in_context.capacity() * (size_of::<(LocalState, StackId, LocalMask)>() + 1)
-            + (self.heavy.capacity() + self.heavy_calls.capacity()) * 17;
+            + (self.truncated.capacity() + self.truncated_calls.capacity()) * 17;
         let outside = self.outside.capacity() * (size_of::<(u32, LocalMask)>() + 1);
         let exits = self.exits.capacity() * 8 + self.exit_index.capacity() * 17;
         masks
@@ -106,7 +110,66 @@ impl MaskTables {
     }
 }
 
+/// The memo tables of a grammar, and those of its base.
+pub(super) struct MaskMemo {
+    pub(super) shared: Arc<BaseMasks>,
+    pub(super) own: MaskTables,
+}
+
+impl MaskMemo {
+    /// Returns an entry of one of the tables.
+    pub(super) fn find<K: Eq + Hash + 'static, V: 'static>(
+        &self,
+        table: impl Fn(&MaskTables) -> &FxHashMap<K, V>,
+        key: &K,
+    ) -> Option<&V> {
+        table(&self.shared.layers).get(key).or_else(|| table(&self.own).get(key))
+    }
+
+    /// Adds a mask to one of the grammar's own tables, and returns it.
+    pub(super) fn keep<K: Eq + Hash>(
+        &mut self,
+        table: impl Fn(&mut MaskTables) -> &mut FxHashMap<K, LocalMask>,
+        key: K,
+        mask: LocalMask,
+    ) -> LocalMask {
+        self.own.heap += mask.bytes();
+        table(&mut self.own).insert(key, mask.clone());
+        mask
+    }
+
+    pub(super) fn exit_set(&self, id: ExitId) -> &Arc<ExitSet> {
+        let layers = if id.is_multiple_of(2) { &self.shared.layers } else { &self.own };
+        &layers.exits[id as usize / 2]
+    }
+
+    /// Returns the id of a set of exits, or `None` if it is empty.
+    pub(super) fn intern_exits(&mut self, vocab: &Vocabulary, exits: Exits) -> Option<ExitId> {
+        if exits.tokens.is_empty() && exits.wide.is_empty() {
+            return None;
+        }
+        let mut key = set_key(&exits);
+        while let Some(&id) = self.find(|tables| &tables.exit_index, &key) {
+            if self.exit_set(id).has_same_exits(&exits) {
+                return Some(id);
+            }
+            key = key.wrapping_add(1);
+        }
+        let id = self.own.exits.len() as ExitId * 2 + 1;
+        let tails = ExitSet::new(vocab, exits);
+        self.own.exit_index.insert(key, id);
+        self.own.heap += tails.bytes();
+        self.own.exits.push(Arc::new(tails));
+        Some(id)
+    }
+}
+
 impl LocalMask {
+    /// Stands for a mask with more exits than the limit.
+    pub(super) fn above_limit() -> Self {
+        LocalMask { truncated: true, ..LocalMask::default() }
+    }
+
     /// Returns the sets of exits that leave the rule, if it was entered with the set `given`.
     pub(super) fn further(&self, given: ExitId) -> impl Iterator<Item = ExitId> + '_ {
         self.exits.iter().copied().chain(self.passes.then_some(given))

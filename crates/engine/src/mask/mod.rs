@@ -12,8 +12,9 @@
 //!
 //! # Files
 //!
-//! - `cache`: [`MaskCache`], the three memo tables, and layers 1 and 3.
-//! - `memo`: the data types of the memo tables, and [`BaseMasks`], which grammars share.
+//! - `cache`: [`MaskCache`], the masks of configurations. `memo`: the memo tables, and [`BaseMasks`],
+//!   which grammars share.
+//! - `builder`: layer 1, the choice of the strategy for a state. `configuration_union`: layer 3.
 //! - `token_mask`: [`Mask`]. `union`: unions of masks, and operations on mask rows.
 //! - `exits`: sets of exits and the trie of what remains of their tokens.
 //! - `trie_walk`: the walk of the byte trie that finds the legal tokens of a state.
@@ -29,11 +30,9 @@
 //! - `rejection_bytes`: necessary conditions on the bytes of a string that a state rejects.
 //! - `rejected_tokens`: the tokens of a slice that a state rejects.
 //! - `class_loops`: masks of states that loop in a class of bytes that is no slice.
-//! - `similar_states`: recently masked states, from which nearly equal ones are made.
 //! - `added_tokens`: the tokens that one more text state adds to a mask.
 //! - `unique_names`: masks of names that must not repeat.
 //! - `unique_items`: tokens that would repeat an item of an array with unique items.
-//! - `stack_sweep`: masks of configurations with many stacks.
 //! - `oracle_tests`: tests of all shortcuts against a plain walk.
 //!
 //! # Order of the strategies
@@ -41,8 +40,7 @@
 //! ```text
 //! mask(configuration)
 //!  1  configuration cache hit ................................. done
-//!  2  merge_parallel_threads       threads with equal stacks and many live bytes become one
-//!  3  for each local state, the first that applies:
+//!  2  for each local state, the first that applies:
 //!     a  added_by                  text state after another text state
 //!     b  root_mask                 state of the root rule: no exits
 //!     c  memo table                base first, then the grammar
@@ -50,22 +48,19 @@
 //!     e  unique_text_mask,         text that must be a new name:
 //!        unique_language_mask        filter exits or tokens
 //!     f  pattern_text_mask         pattern with a length, far from its bound
-//!     g  mask_from_similar         nearly equal state with a known mask
-//!     h  class_loop_mask           loop in a class of bytes that is no slice
-//!     i  slice and residue walk    widest slice first, then narrower ones
-//!     j  trie walk                 the whole vocabulary
-//!     k  follow_calls              calls that the walk of i or j has left
-//!     l  add_in_context            instead, if nearly all tokens are exits
-//!  4  for each set of exits and stack:
-//!     a  after_return              memo table, else a walk of the exit trie
-//!     b  sweep_stacks              instead, if there are many pairs
-//!  5  union of all parts
-//!  6  remove_repeated_names        if the configuration tracks names
-//!  7  remove repeated items        if the constraint has unique items
+//!     g  class_loop_mask           loop in a class of bytes that is no slice
+//!     h  slice and residue walk    widest slice first, then narrower ones
+//!     i  trie walk                 the whole vocabulary
+//!     j  follow_calls              calls that the walk of h or i has left
+//!     k  add_in_context            instead, if nearly all tokens are exits
+//!  3  for each set of exits and stack: after_return (memo table, else a walk of the exit trie)
+//!  4  union of all parts
+//!  5  remove_repeated_names        if the configuration tracks names
+//!  6  remove repeated items        if the constraint has unique items
 //! ```
 //!
-//! Step 3b makes its mask by g to k and keeps it in a table of its own. The memo table of c keeps
-//! the results of d to k.
+//! Step 2b makes its mask by g to j and keeps it in a table of its own. The memo table of c keeps
+//! the results of d to j.
 //!
 //! # Cost
 //!
@@ -78,9 +73,11 @@
 //! in-string states of different properties would share nothing.
 
 mod added_tokens;
+mod builder;
 mod cache;
 mod calls;
 mod class_loops;
+mod configuration_union;
 mod contexts;
 mod exits;
 mod memo;
@@ -89,11 +86,9 @@ mod oracle_tests;
 mod rejected_tokens;
 mod rejection_bytes;
 mod returns;
-mod similar_states;
 mod slice_fit;
 mod slice_masks;
 mod slice_search;
-mod stack_sweep;
 mod state_fits;
 mod thread_sets;
 mod token_mask;

@@ -3,17 +3,15 @@
 
 use std::collections::BTreeSet;
 
-use super::cache::SWEEP_AFTER_PAIRS;
+use super::builder::MaskBuilder;
 use super::class_loops::{LoopThresholds, loop_mask};
 use super::exits::below;
 use super::memo::LocalMask;
-use super::similar_states::RecentStates;
 use super::trie_walk::{WalkOptions, WalkResult, Walker};
 use super::{BaseMasks, MaskCache};
 use crate::constraint::ir::Node;
 use crate::machine::{
-    ConfigId, LocalState, Machine, Program, ROOT_STACK, StackMachine, StepResult, TRIED, Thread,
-    UNKNOWN_STACK,
+    LocalState, Machine, Program, ROOT_STACK, StackMachine, StepResult, TRIED, Thread, UNKNOWN_STACK,
 };
 use crate::vocab::{TokenId, Vocabulary};
 use crate::{Constraint, Policy};
@@ -129,19 +127,19 @@ impl Setting {
     ) -> (BTreeSet<TokenId>, BTreeSet<(TokenId, u16)>) {
         let mut found = WalkResult::default();
         let trie = self.vocab.trie();
-        Walker::default().walk(machine, trie, &[thread], WalkOptions::ALL, &mut found);
+        Walker::default().walk_below(machine, trie, 0, &[thread], WalkOptions::ALL, &mut found);
         (found.tokens.iter().map(|t| t.0).collect(), self.tails(&found))
     }
 
-    /// The exits of a mask that is not heavy, without those of tokens that are legal inside the rule.
+    /// The exits of a mask that is not truncated, without those of tokens that are legal inside the rule.
     fn exits(
         &self,
-        masks: &MaskCache,
+        masks: &MaskBuilder,
         mask: &LocalMask,
         legal: &BTreeSet<TokenId>,
     ) -> BTreeSet<(TokenId, u16)> {
-        assert!(!mask.heavy && !mask.passes);
-        let sets = mask.exits.iter().map(|&id| masks.exit_set(id));
+        assert!(!mask.truncated && !mask.passes);
+        let sets = mask.exits.iter().map(|&id| masks.memo.exit_set(id));
         let tails = sets.flat_map(|set| {
             let wide = set.wide.iter().flat_map(|&node| below(self.vocab.trie(), node));
             set.entries.iter().copied().chain(wide)
@@ -204,7 +202,8 @@ fn shortcuts_find_what_a_walk_finds() {
             _ => Constraint::json_schema(&searched),
         };
         let Some(mut machine) = constraint.ok().and_then(|c| setting.machine(&c)) else { continue };
-        let mut masks = MaskCache::new(&setting.vocab, setting.shared.clone());
+        let mut cache = MaskCache::new(&setting.vocab, setting.shared.clone());
+        let masks = &mut cache.builder;
         let mut walker = Walker::default();
         for state in states(&mut machine, &mut random) {
             let stack = if machine.core.local.automaton.calls_nothing() { ROOT_STACK } else { UNKNOWN_STACK };
@@ -221,7 +220,7 @@ fn shortcuts_find_what_a_walk_finds() {
             let mask = masks.walked(&mut machine.core, thread);
             assert_eq!(row_tokens(mask.base.as_deref(), &mask.tokens), tokens, "{text} {case} {state}");
             let exits: BTreeSet<_> = exits.into_iter().filter(|exit| !tokens.contains(&exit.0)).collect();
-            assert_eq!(setting.exits(&masks, &mask, &tokens), exits, "{text} {case} {state}");
+            assert_eq!(setting.exits(masks, &mask, &tokens), exits, "{text} {case} {state}");
             masks_compared += 1;
         }
     }
@@ -261,7 +260,8 @@ fn words_are_counted_as_a_walk_counts_them() {
         else {
             continue;
         };
-        let mut masks = MaskCache::new(&setting.vocab, setting.shared.clone());
+        let mut cache = MaskCache::new(&setting.vocab, setting.shared.clone());
+        let masks = &mut cache.builder;
         for state in states(&mut machine, &mut random) {
             let stack = if machine.core.local.automaton.calls_nothing() { ROOT_STACK } else { UNKNOWN_STACK };
             let thread = Thread { local: LocalState { state, register: 0, n: 0 }, stack };
@@ -269,9 +269,9 @@ fn words_are_counted_as_a_walk_counts_them() {
             let mask = masks.walked(&mut machine.core, thread);
             assert_eq!(row_tokens(mask.base.as_deref(), &mask.tokens), tokens, "{text} {case} {state}");
             let exits: BTreeSet<_> = exits.into_iter().filter(|exit| !tokens.contains(&exit.0)).collect();
-            assert_eq!(setting.exits(&masks, &mask, &tokens), exits, "{text} {case} {state}");
+            assert_eq!(setting.exits(masks, &mask, &tokens), exits, "{text} {case} {state}");
             if let Some(contained) = masks.slice_of(&mut machine.core, thread, false) {
-                partly += usize::from(contained.near().is_partial());
+                partly += usize::from(contained.near.is_partial());
                 nowhere += usize::from(contained.need.reach < u32::MAX);
             }
             compared += 1;
@@ -306,14 +306,15 @@ fn rules_that_end_inside_tokens() {
         ir.set_root(root);
         let constraint = Constraint::from_ir(ir, Policy::default());
         let Some(mut machine) = setting.machine(&constraint) else { continue };
-        let mut masks = MaskCache::new(&setting.vocab, setting.shared.clone());
+        let mut cache = MaskCache::new(&setting.vocab, setting.shared.clone());
+        let masks = &mut cache.builder;
         for state in states(&mut machine, &mut random) {
             let thread = Thread { local: LocalState { state, register: 0, n: 0 }, stack: UNKNOWN_STACK };
             let (tokens, exits) = setting.walked(&mut machine.core, thread);
             let ends =
                 masks.slice_of(&mut machine.core, thread, false).is_some_and(|contained| contained.ends);
             let mask = masks.walked(&mut machine.core, thread);
-            let tails = setting.exits(&masks, &mask, &BTreeSet::new());
+            let tails = setting.exits(masks, &mask, &BTreeSet::new());
             // A token that ends with the rule is legal. So is one that stays inside, even if it
             // could have left.
             let legal = |tokens: &BTreeSet<TokenId>, exits: &BTreeSet<(TokenId, u16)>| {
@@ -373,25 +374,12 @@ fn rules_that_end_out_of_sight_go_on_behind_it() {
     assert!(behind > 100, "{behind}");
 }
 
-/// Returns true if some threads of a configuration are walked as one.
-fn has_joined(machine: &mut Machine, config: ConfigId) -> bool {
-    let threads = machine.threads(config);
-    let plain = threads.iter().filter(|thread| thread.local.register == 0 && thread.stack != ROOT_STACK);
-    let stacks: Vec<u32> = plain
-        .filter(|thread| {
-            machine.core.local.automaton.live_bytes(thread.local.state).len() >= RecentStates::MIN_LIVE_BYTES
-        })
-        .map(|thread| thread.stack)
-        .collect();
-    stacks.iter().collect::<BTreeSet<_>>().len() < stacks.len()
-}
-
 #[test]
-fn threads_walked_as_one_allow_what_each_does() {
+fn parallel_patterns_allow_what_each_does() {
     let mut random = Random::new(12);
     let setting = Setting::new(&mut random);
     let tokens: Vec<TokenId> = (0..setting.vocab.len() as u32).collect();
-    let mut joined = 0;
+    let mut parallel = 0;
     for _ in 0..200 {
         let one: Vec<serde_json::Value> = (0..2 + random.below(3))
             .map(|_| serde_json::json!({"type": "string", "pattern": pattern(&mut random)}))
@@ -402,8 +390,8 @@ fn threads_walked_as_one_allow_what_each_does() {
         let mut masks = MaskCache::new(&setting.vocab, setting.shared.clone());
         let mut config = machine.initial();
         for step in 0..12 {
-            if has_joined(&mut machine, config) {
-                joined += 1;
+            if machine.threads(config).len() > 1 {
+                parallel += 1;
                 let mask = masks.mask(&mut machine, config);
                 let mut row = vec![0; setting.vocab.len().div_ceil(32)];
                 mask.write(&mut row);
@@ -426,7 +414,7 @@ fn threads_walked_as_one_allow_what_each_does() {
             config = machine.step_bytes(config, &bytes);
         }
     }
-    assert!(joined > 50, "{joined}");
+    assert!(parallel > 50, "{parallel}");
 }
 
 /// A random grammar in which most texts have many parses.
@@ -451,6 +439,9 @@ fn ambiguous(random: &mut Random) -> String {
     )
 }
 
+/// Number of threads that are many.
+const CROWD: usize = 32;
+
 #[test]
 fn crowds_allow_what_their_threads_do() {
     let mut random = Random::new(13);
@@ -473,10 +464,17 @@ fn crowds_allow_what_their_threads_do() {
             let legal = row_tokens(Some(&row), &[]);
             let threads = machine.threads(config);
             // The larger a set, the longer it takes not to remember.
-            let from = if threads.len() > SWEEP_AFTER_PAIRS { 2 } else { 0 };
+            let from = if threads.len() > CROWD { 2 } else { 0 };
             for walker in &mut walkers[from..] {
                 let mut found = WalkResult::default();
-                walker.walk(&mut machine.core, setting.vocab.trie(), &threads, WalkOptions::ALL, &mut found);
+                walker.walk_below(
+                    &mut machine.core,
+                    setting.vocab.trie(),
+                    0,
+                    &threads,
+                    WalkOptions::ALL,
+                    &mut found,
+                );
                 let found: BTreeSet<TokenId> = found.tokens.iter().map(|t| t.0).collect();
                 assert_eq!(found, legal, "{text}");
             }
@@ -486,7 +484,7 @@ fn crowds_allow_what_their_threads_do() {
                 assert_eq!(legal.contains(&token), allowed, "{text} {bytes:?}");
             }
             compared += 1;
-            crowds += usize::from(threads.len() > SWEEP_AFTER_PAIRS);
+            crowds += usize::from(threads.len() > CROWD);
             most = most.max(threads.len());
             let short = |t: &&TokenId| setting.vocab.token_bytes(**t).len() < 5;
             let legal: Vec<&TokenId> = legal.iter().filter(short).collect();
@@ -497,7 +495,7 @@ fn crowds_allow_what_their_threads_do() {
             config = machine.step_bytes(config, setting.vocab.token_bytes(token));
         }
     }
-    assert!(compared > 30 && crowds > 4 && most > 2 * SWEEP_AFTER_PAIRS, "{compared} {crowds} {most}");
+    assert!(compared > 30 && crowds > 4 && most > 2 * CROWD, "{compared} {crowds} {most}");
 }
 
 /// A grammar with ignored blanks, or with atoms of one character, in which rules call each other.
@@ -541,9 +539,16 @@ fn shared_walks_of_called_rules_allow_what_bytes_do() {
             let Some(&token) = (!legal.is_empty()).then(|| random.pick(&legal)) else { break };
             config = machine.step_bytes(config, setting.vocab.token_bytes(token));
         }
-        shared += masks.own.next.keys().filter(|key| masks.exit_set(key.1).entries.is_empty()).count();
-        contexts += masks.own.in_context.len();
-        wide += masks.own.exits.iter().filter(|set| !set.wide.is_empty()).count();
+        shared += masks
+            .builder
+            .memo
+            .own
+            .next
+            .keys()
+            .filter(|key| masks.builder.memo.exit_set(key.1).entries.is_empty())
+            .count();
+        contexts += masks.builder.memo.own.in_context.len();
+        wide += masks.builder.memo.own.exits.iter().filter(|set| !set.wide.is_empty()).count();
     }
     assert!(
         compared > 250 && shared > 40 && contexts > 20 && wide > 60,

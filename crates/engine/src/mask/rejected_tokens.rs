@@ -22,7 +22,7 @@ use super::rejection_bytes::{RejectCondition, may_reject};
 use super::state_fits::{SliceFit, StateFits};
 use super::token_mask::tokens_of;
 use crate::machine::Automaton;
-use crate::vocab::{ByteGroups, Slice, TokenId, Trie, TrieNode, Vocabulary, byte_set};
+use crate::vocab::{Siblings, Slice, TokenId, Trie, TrieNode, Vocabulary};
 
 /// Maximum number of steps to find the rejected tokens of the widest slice. Beyond it, narrower
 /// slices are tried.
@@ -36,12 +36,11 @@ const MAX_CANDIDATES: usize = 5_000;
 pub(super) fn rejected_tokens(
     automaton: &mut Automaton,
     vocab: &Vocabulary,
-    slice: &Slice,
     (top, state): (TrieNode, u32),
     contained: &SliceFit,
     most: usize,
 ) -> Option<Vec<TokenId>> {
-    let trie = vocab.trie();
+    let (trie, slice) = (vocab.trie(), &vocab.slices()[contained.slice]);
     let (row, mut left) = (automaton.transitions(state), most);
     let inside = |byte: u8| if byte < 0x80 { slice.kind.has_ascii(byte) } else { slice.kind.has_unicode() };
     let first = |p: &TrieNode| inside(trie.byte(*p));
@@ -56,29 +55,29 @@ pub(super) fn rejected_tokens(
         }
     }
     let main = ends.iter().filter(|end| end.0 != 0).max_by_key(|end| end.1).map_or(0, |end| end.0);
-    let found = contained.conditions(main).map(|ways| candidates(vocab, slice, ways));
+    let found = contained.near.conditions(main).map(|ways| candidates(vocab, slice, ways));
     let Some((suspects, _)) = found.filter(|found| main != 0 && found.1 <= MAX_CANDIDATES) else {
-        return walk(automaton, vocab, slice, (top, state), contained, &mut left);
+        return walk(automaton, vocab, (top, state), contained, &mut left);
     };
     let offset = trie.depth(top);
-    let kills = |t: &TokenId| {
+    let is_rejected = |t: &TokenId| {
         let bytes = vocab.token_bytes(*t).get(offset..).unwrap_or_default();
         bytes.iter().fold(state, |state, &b| if state == 0 { 0 } else { automaton.step(state, b) }) == 0
     };
-    let mut dead: Vec<TokenId> = tokens_of(&suspects).filter(kills).collect();
+    let mut rejected: Vec<TokenId> = tokens_of(&suspects).filter(is_rejected).collect();
     for p in trie.children(top).filter(first) {
         match row[trie.byte(p) as usize] {
             0 => {
                 let inside = |t: &&TokenId| slice.mask[**t as usize / 32] >> (**t % 32) & 1 == 1;
-                dead.extend(trie.tokens_below(p).iter().filter(inside));
+                rejected.extend(trie.tokens_below(p).iter().filter(inside));
             }
             to if to == main => {}
-            to => dead.extend(walk(automaton, vocab, slice, (p, to), contained, &mut left)?),
+            to => rejected.extend(walk(automaton, vocab, (p, to), contained, &mut left)?),
         }
     }
-    dead.sort_unstable();
-    dead.dedup();
-    Some(dead)
+    rejected.sort_unstable();
+    rejected.dedup();
+    Some(rejected)
 }
 
 /// Returns the tokens of a slice that meet one of the conditions of rejection, and their number.
@@ -89,29 +88,20 @@ fn candidates(vocab: &Vocabulary, slice: &Slice, ways: &[RejectCondition]) -> (V
     (row, count)
 }
 
-/// The children of a trie node that are still to be visited.
+/// A node whose children are visited.
 #[derive(Clone, Copy)]
 struct Level<'a> {
-    /// The next child, and one past the last: in the list of children, or as nodes.
-    next: u32,
-    end: u32,
-    listed: bool,
+    children: Siblings,
     /// The state that the path to the node leads to, and its conditions of rejection if they are
     /// known.
     state: u32,
-    deadly: Option<&'a [RejectCondition]>,
+    conditions: Option<&'a [RejectCondition]>,
 }
 
 impl<'a> Level<'a> {
     #[inline]
     fn of(trie: &Trie, near: &'a StateFits, p: TrieNode, state: u32) -> Self {
-        let deadly = near.conditions(state);
-        match trie.fan(p).map(|fan| trie.listed_in(fan)) {
-            Some(list) => {
-                Level { next: list.start as u32, end: list.end as u32, listed: true, state, deadly }
-            }
-            None => Level { next: p + 1, end: trie.end(p), listed: false, state, deadly },
-        }
+        Level { children: Siblings::below(trie, p), state, conditions: near.conditions(state) }
     }
 }
 
@@ -122,39 +112,26 @@ impl<'a> Level<'a> {
 fn walk(
     automaton: &mut Automaton,
     vocab: &Vocabulary,
-    slice: &Slice,
     (top, state): (TrieNode, u32),
     contained: &SliceFit,
     left: &mut usize,
 ) -> Option<Vec<TokenId>> {
-    let (kind, trie, below) = (slice.kind, vocab.trie(), vocab.byte_sets());
-    let mut dead = Vec::new();
-    let near: &StateFits = contained.near();
-    let (listed, sets) = (trie.listed(), vocab.listed_sets());
+    let slice = &vocab.slices()[contained.slice];
+    let (kind, trie, sets) = (slice.kind, vocab.trie(), vocab.node_sets());
+    let mut rejected = Vec::new();
+    let near: &StateFits = &contained.near;
     let mut current = Level::of(trie, near, top, state);
     let mut levels = Vec::new();
     loop {
         *left = left.checked_sub(1)?;
-        let ways = current.deadly;
-        let spared = |set: ByteGroups| ways.is_some_and(|ways| !may_reject(ways, set));
-        let (p, set) = if current.next < current.end {
-            let i = current.next;
-            current.next += 1;
-            match current.listed {
-                true => (listed[i as usize], sets[i as usize]),
-                false => {
-                    current.next = trie.end(i);
-                    (i, below[i as usize] | byte_set(trie.byte(i)))
-                }
-            }
-        } else {
+        let Some((p, set)) = current.children.next(trie, sets) else {
             match levels.pop() {
                 Some(above) => current = above,
                 None => break,
             }
             continue;
         };
-        if spared(set) {
+        if current.conditions.is_some_and(|conditions| !may_reject(conditions, set)) {
             continue;
         }
         let byte = trie.byte(p);
@@ -164,7 +141,7 @@ fn walk(
         }
         let to = automaton.step(current.state, byte);
         if to == 0 {
-            dead.extend_from_slice(trie.tokens_below(p));
+            rejected.extend_from_slice(trie.tokens_below(p));
             continue;
         }
         let alive = near.of(to);
@@ -172,17 +149,17 @@ fn walk(
             continue;
         }
         if alive.most == 0 {
-            dead.extend_from_slice(&trie.tokens_below(p)[trie.tokens_at(p).len()..]);
+            rejected.extend_from_slice(&trie.tokens_below(p)[trie.tokens_at(p).len()..]);
             continue;
         }
         let below = Level::of(trie, near, p, to);
         // A finished level need not be kept: most nodes have one child.
-        match current.next < current.end {
-            true => levels.push(std::mem::replace(&mut current, below)),
-            false => current = below,
+        match current.children.is_done() {
+            true => current = below,
+            false => levels.push(std::mem::replace(&mut current, below)),
         }
     }
     // Below a node there are also tokens that leave the slice before they are too long for it.
-    dead.retain(|&t| slice.mask[t as usize / 32] >> (t % 32) & 1 == 1);
-    Some(dead)
+    rejected.retain(|&t| slice.mask[t as usize / 32] >> (t % 32) & 1 == 1);
+    Some(rejected)
 }

@@ -120,34 +120,37 @@ impl InEdge {
 }
 
 /// Propagates the conditions of all states backwards, from those that reject the next byte.
-pub(super) fn propagate(mut deadly: Vec<RejectConditions>, into: &Incoming<InEdge>) -> Vec<RejectConditions> {
-    let mut waiting: Vec<bool> = deadly.iter().map(|d| !d.0.is_empty()).collect();
-    let mut todo: std::collections::VecDeque<usize> = (0..deadly.len()).filter(|&n| waiting[n]).collect();
+pub(super) fn propagate(
+    mut conditions: Vec<RejectConditions>,
+    into: &Incoming<InEdge>,
+) -> Vec<RejectConditions> {
+    let mut waiting: Vec<bool> = conditions.iter().map(|d| !d.0.is_empty()).collect();
+    let mut todo: std::collections::VecDeque<usize> = (0..conditions.len()).filter(|&n| waiting[n]).collect();
     let mut steps = into.len() * STEPS;
     while let Some(n) = todo.pop_front() {
         waiting[n] = false;
         let mut ways: SmallVec<[RejectCondition; 8]> = SmallVec::new();
-        for way in deadly[n].0.iter_mut().filter(|way| !way.propagated) {
+        for way in conditions[n].0.iter_mut().filter(|way| !way.propagated) {
             ways.push(*way);
             way.propagated = true;
         }
         for &InEdge { from, byte, .. } in into.of(n) {
             let Some(left) = steps.checked_sub(1) else {
-                deadly.fill(RejectConditions::unknown());
-                return deadly;
+                conditions.fill(RejectConditions::unknown());
+                return conditions;
             };
             steps = left;
             let from = from as usize;
             let mut changed = false;
             for way in &ways {
-                changed |= deadly[from].add(RejectCondition { all: way.all | byte, ..*way });
+                changed |= conditions[from].add(RejectCondition { all: way.all | byte, ..*way });
             }
             if changed && !std::mem::replace(&mut waiting[from], true) {
                 todo.push_back(from);
             }
         }
     }
-    deadly
+    conditions
 }
 
 #[cfg(test)]
@@ -197,8 +200,8 @@ mod tests {
             let start = kills
                 .iter()
                 .map(|&k| if k == 0 { RejectConditions::default() } else { RejectConditions::of(k) });
-            let deadly = propagate(start.collect(), &into);
-            for (state, ways) in deadly.iter().enumerate() {
+            let conditions = propagate(start.collect(), &into);
+            for (state, ways) in conditions.iter().enumerate() {
                 for bytes in 0..256 {
                     let dies = killable(state, &kills, &edges, bytes);
                     assert!(!dies || may_reject(ways.as_slice(), bytes));

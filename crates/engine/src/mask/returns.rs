@@ -17,7 +17,7 @@
 
 use std::sync::Arc;
 
-use super::cache::MaskCache;
+use super::builder::MaskBuilder;
 use super::exits::{ExitLimit, exits_of};
 use super::memo::{ExitId, LocalMask};
 use super::trie_walk::{WalkOptions, WalkResult};
@@ -27,7 +27,7 @@ use crate::machine::{LocalState, StackMachine, StepResult, TRIED, UNKNOWN_STACK}
 /// would be copied at each return, and each path would have sets of its own.
 const MERGE_UP_TO: usize = if cfg!(test) { 20 } else { 1_000 };
 
-impl MaskCache {
+impl MaskBuilder {
     /// Layer 2: returns the mask after a rule ended at `exits` and returned to `ret`.
     pub(super) fn after_return(
         &mut self,
@@ -35,10 +35,7 @@ impl MaskCache {
         ret: LocalState,
         exits: ExitId,
     ) -> LocalMask {
-        let outer = std::mem::replace(&mut self.limit, ExitLimit::NONE);
-        let mask = self.continued(machine, ret, exits);
-        self.limit = outer;
-        mask
+        self.limited(ExitLimit::NONE, |builder| builder.continued(machine, ret, exits))
     }
 
     /// Returns the mask of a state that is entered at a set of exits, up to the limit.
@@ -50,15 +47,15 @@ impl MaskCache {
     ) -> LocalMask {
         let ret = machine.local.canonical(ret, self.vocab.max_token_len() as u32);
         let key = (ret, exits);
-        if let Some(known) = self.shared.layers.next.get(&key).or_else(|| self.own.next.get(&key)) {
+        if let Some(known) = self.memo.find(|tables| &tables.next, &key) {
             return known.clone();
         }
         let mut reached = StepResult::default();
         machine.closure_from(ret, UNKNOWN_STACK, TRIED, &mut reached);
-        let tails = self.exit_set(exits).clone();
+        let tails = self.memo.exit_set(exits).clone();
         let vocab = self.vocab.clone();
         let mut found = WalkResult::default();
-        self.walker.walk(machine, &tails.trie, &reached.threads, WalkOptions::LEGALITY, &mut found);
+        self.walker.walk_below(machine, &tails.trie, 0, &reached.threads, WalkOptions::LEGALITY, &mut found);
         let mut in_wide = WalkResult::default();
         let calls = self.calls_at_wide(machine, ret, &tails, &mut reached);
         let options = WalkOptions { leave_calls: self.leaves_calls(), ..WalkOptions::LEGALITY };
@@ -73,7 +70,7 @@ impl MaskCache {
         }
         let further = exits_of(&vocab, (vocab.trie(), 0), &in_wide, base.as_deref(), self.limit);
         let Some(mut further) = further else {
-            return LocalMask { heavy: true, ..LocalMask::default() };
+            return LocalMask::above_limit();
         };
         further.tokens.extend(found.exits.iter().flat_map(|e| tails.below(e.0)));
         let mut tokens = std::mem::take(&mut in_wide.tokens);
@@ -101,14 +98,9 @@ impl MaskCache {
             let all = calls.into_iter().flat_map(|call| tails.wide.iter().map(move |&node| (call, node)));
             let all = all.chain(in_wide.calls.iter().map(|&(node, call)| (call, node))).collect();
             if !self.follow_calls(machine, all, &mut mask) {
-                let outer = std::mem::replace(&mut self.enters_calls, true);
-                mask = self.continued(machine, ret, exits);
-                self.enters_calls = outer;
-                return mask;
+                return self.entering_calls(|builder| builder.continued(machine, ret, exits));
             }
         }
-        self.own.heap += mask.bytes();
-        self.own.next.insert(key, mask.clone());
-        mask
+        self.memo.keep(|own| &mut own.next, key, mask)
     }
 }

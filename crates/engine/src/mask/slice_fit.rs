@@ -27,7 +27,8 @@ use super::rejected_tokens::{REJECT_SEARCH_STEPS, rejected_tokens};
 use super::slice_search::{ByteRuns, SliceSearch};
 use super::state_fits::{CharBoundary, SliceFit};
 use super::trie_walk::ByteFilter;
-use crate::machine::{Automaton, LocalState, Thread};
+use crate::byte_set::ByteSet;
+use crate::machine::{Automaton, Thread};
 use crate::vocab::{TokenId, Vocabulary};
 
 /// The answer of a search is reused for a state from which all strings of this number of characters
@@ -45,124 +46,108 @@ pub(super) enum WidestFit {
     /// Nearly all of its tokens are decided. The list holds the rejected tokens, if they were
     /// searched.
     Good(FitWithOthers, Option<Vec<TokenId>>),
-    /// A narrower slice may be better. The array marks the ASCII bytes that are rejected.
-    Poor(FitWithOthers, Box<[bool; 128]>),
+    /// A narrower slice may be better. The set holds the ASCII bytes that are rejected.
+    Poor(FitWithOthers, ByteSet),
     /// Many of its strings are rejected soon.
     Useless,
     /// The same holds for all other slices.
     AllUseless,
 }
 
-impl WidestFit {
-    /// Tries the widest slice, with or without a leading blank (`spaced`), inside the rule of a
-    /// state.
-    pub fn of(
-        automaton: &mut Automaton,
-        vocab: &Vocabulary,
-        spelled: &mut ByteRuns,
-        thread: Thread,
-        spaced: bool,
-    ) -> WidestFit {
+/// A state on a stack, for which a slice is searched: with or without a leading blank (`spaced`).
+pub(super) struct FitQuery<'a> {
+    pub vocab: &'a Vocabulary,
+    pub thread: Thread,
+    pub spaced: bool,
+}
+
+impl FitQuery<'_> {
+    /// Tries the widest slice inside the rule of the state.
+    pub fn widest(&self, automaton: &mut Automaton, runs: &mut ByteRuns) -> WidestFit {
+        let (vocab, state) = (self.vocab, self.thread.local.state);
         // Every slice has these letters, and most states of a grammar reject all of them.
-        let state = thread.local.state;
         if [b'a', b'e', b'z'].into_iter().any(|b| vocab.has_byte(b) && automaton.step(state, b) == 0) {
             return WidestFit::AllUseless;
         }
-        let first = vocab.slices().iter().position(|s| s.spaced == spaced);
-        let Some((answer, killers)) =
-            first.and_then(|first| try_slice(automaton, vocab, spelled, thread, first))
+        let first = vocab.slices().iter().position(|s| s.spaced == self.spaced);
+        let Some((answer, rejected_ascii)) = first.and_then(|first| self.try_slice(automaton, runs, first))
         else {
             return WidestFit::Useless;
         };
         if answer.0.lengths.safe >= GOOD_SAFE_CHARS {
             return WidestFit::Good(answer, None);
         }
-        if let Some(dead) = rejected_within_budget(automaton, vocab, (state, spaced), &answer.0) {
-            return WidestFit::Good(answer, Some(dead));
+        let top = if self.spaced { vocab.trie().first(b' ') } else { 0 };
+        match rejected_tokens(automaton, vocab, (top, state), &answer.0, REJECT_SEARCH_STEPS) {
+            Some(rejected) => WidestFit::Good(answer, Some(rejected)),
+            None => WidestFit::Poor(answer, rejected_ascii),
         }
-        WidestFit::Poor(answer, Box::new(killers))
     }
 
     /// Returns the widest slice of which the state accepts many strings, given the result for the
     /// widest of all.
     pub fn or_narrower(
-        self,
+        &self,
+        widest: WidestFit,
         automaton: &mut Automaton,
-        vocab: &Vocabulary,
-        spelled: &mut ByteRuns,
-        thread: Thread,
-        spaced: bool,
+        runs: &mut ByteRuns,
     ) -> Option<FitWithOthers> {
-        let mut second = match self {
+        let mut second = match widest {
             WidestFit::Good(answer, _) => return Some(answer),
             WidestFit::AllUseless => return None,
             WidestFit::Useless => None,
-            WidestFit::Poor(answer, killers) => Some((answer, *killers)),
+            WidestFit::Poor(answer, rejected_ascii) => Some((answer, rejected_ascii)),
         };
-        let slices = vocab.slices().iter().enumerate().filter(|(_, s)| s.spaced == spaced);
+        let slices = self.vocab.slices().iter().enumerate().filter(|(_, s)| s.spaced == self.spaced);
         for (slice, data) in slices.skip(1) {
             let holds =
-                |killers: &[bool; 128]| (0..0x80).any(|b| killers[b as usize] && data.kind.has_ascii(b));
-            if second.as_ref().is_some_and(|(_, killers)| holds(killers)) {
+                |rejected_ascii: &ByteSet| (0..0x80).any(|b| rejected_ascii.has(b) && data.kind.has_ascii(b));
+            if second.as_ref().is_some_and(|(_, rejected_ascii)| holds(rejected_ascii)) {
                 // A byte that is rejected in a wider slice is also in this one.
                 continue;
             }
-            let Some((answer, killers)) = try_slice(automaton, vocab, spelled, thread, slice) else {
-                continue;
-            };
+            let Some((answer, rejected_ascii)) = self.try_slice(automaton, runs, slice) else { continue };
             if answer.0.lengths.safe >= GOOD_SAFE_CHARS {
                 return Some(answer);
             }
-            second = second.or(Some((answer, killers)));
+            second = second.or(Some((answer, rejected_ascii)));
         }
         second.map(|(answer, _)| answer)
     }
-}
 
-/// Returns the tokens of a slice that a state rejects, if [`REJECT_SEARCH_STEPS`] are enough.
-fn rejected_within_budget(
-    automaton: &mut Automaton,
-    vocab: &Vocabulary,
-    (state, spaced): (u32, bool),
-    contained: &SliceFit,
-) -> Option<Vec<TokenId>> {
-    let top = if spaced { vocab.trie().first(b' ') } else { 0 };
-    let slice = &vocab.slices()[contained.slice];
-    rejected_tokens(automaton, vocab, slice, (top, state), contained, REJECT_SEARCH_STEPS)
-}
-
-/// Tries one slice for a state. Returns its fit and the ASCII bytes that are rejected.
-fn try_slice(
-    automaton: &mut Automaton,
-    vocab: &Vocabulary,
-    spelled: &mut ByteRuns,
-    Thread { local: LocalState { state, .. }, stack }: Thread,
-    slice: usize,
-) -> Option<(FitWithOthers, [bool; 128])> {
-    let found = SliceSearch::from(automaton, vocab, slice, spelled, (state, stack))?;
-    // Rejected tokens that may leave the rule first must be found one by one.
-    let (ends, without) = (found.ends, if found.ends { 0 } else { found.uniform(vocab) });
-    let (groups, near) = (found.need, found.state_fits(without));
-    let contained = |state, reach| {
-        let alive = near.of(state);
-        let need = ByteFilter { groups, reach };
-        SliceFit { slice, need, lengths: alive, excluded_classes: without, ends, near: near.clone() }
-    };
-    let first = near.between.first().map_or(0, |first| first.reach);
-    // Nor may there be strings that are too long without being checked.
-    let whole = |state| !ends || near.of(state).most == u32::MAX;
-    if !whole(state) {
-        return None;
+    /// Tries one slice. Returns its fit and the ASCII bytes that are rejected.
+    fn try_slice(
+        &self,
+        automaton: &mut Automaton,
+        runs: &mut ByteRuns,
+        slice: usize,
+    ) -> Option<(FitWithOthers, ByteSet)> {
+        let (vocab, state) = (self.vocab, self.thread.local.state);
+        let found = SliceSearch::from(automaton, vocab, slice, runs, (state, self.thread.stack))?;
+        // Rejected tokens that may leave the rule first must be found one by one.
+        let (ends, without) = (found.ends, if found.ends { 0 } else { found.uniform(vocab) });
+        let (groups, near) = (found.need, found.state_fits(without));
+        let contained = |state, reach| {
+            let alive = near.of(state);
+            let need = ByteFilter { groups, reach };
+            SliceFit { slice, need, lengths: alive, excluded_classes: without, ends, near: near.clone() }
+        };
+        let first = near.between.first().map_or(0, |first| first.reach);
+        // Nor may there be strings that are too long without being checked.
+        let whole = |state| !ends || near.of(state).most == u32::MAX;
+        if !whole(state) {
+            return None;
+        }
+        // Wider slices were tried for this state only. They accept no longer strings from it.
+        let others = near
+            .between
+            .iter()
+            .filter(|other| other.clear >= MIN_CLEAR_CHARS && near.is_useful(vocab, other.state));
+        let others = others.filter(|&&CharBoundary { state, .. }| {
+            slice == 0 || near.of(state).safe > 0 && near.of(state).most < u32::MAX
+        });
+        let others = others.filter(|other| whole(other.state));
+        let others = others.map(|other| (other.state, contained(other.state, other.reach))).collect();
+        Some(((contained(state, first), others), found.rejected_ascii))
     }
-    // Wider slices were tried for this state only. They accept no longer strings from it.
-    let others = near
-        .between
-        .iter()
-        .filter(|other| other.clear >= MIN_CLEAR_CHARS && near.is_useful(vocab, other.state));
-    let others = others.filter(|&&CharBoundary { state, .. }| {
-        slice == 0 || near.of(state).safe > 0 && near.of(state).most < u32::MAX
-    });
-    let others = others.filter(|other| whole(other.state));
-    let others = others.map(|other| (other.state, contained(other.state, other.reach))).collect();
-    Some(((contained(state, first), others), found.rejected_ascii))
 }

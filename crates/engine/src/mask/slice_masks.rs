@@ -7,12 +7,12 @@
 
 use std::sync::Arc;
 
-use super::cache::MaskCache;
+use super::builder::MaskBuilder;
 use super::exits::ExitToken;
 use super::memo::{CountedMask, SlicePart};
 use super::rejected_tokens::rejected_tokens;
 use super::rejection_bytes::may_reject;
-use super::slice_fit::{FitWithOthers, WidestFit};
+use super::slice_fit::{FitQuery, WidestFit};
 use super::state_fits::SliceFit;
 use super::union::Union;
 use crate::machine::{LocalState, ROOT_STACK, StackMachine, TRIED, Thread};
@@ -23,26 +23,25 @@ const MAX_UNSURE: usize = 1_000;
 /// The same for long tokens, whose bytes are checked first.
 const MAX_LONG: usize = 3_000;
 
-impl MaskCache {
+impl MaskBuilder {
     /// Adds the tokens of a slice that stay inside the rule, and the exits of the others. The path
     /// to node `top` of the trie leads to `local`.
     pub(super) fn take_slice(
         &mut self,
         machine: &mut StackMachine,
-        vocab: &Vocabulary,
         (top, local): (TrieNode, LocalState),
         contained: &SliceFit,
         walked: &mut CountedMask,
     ) {
-        let known = walked.rejected.len();
-        self.take_inside(machine, vocab, (top, local), contained, walked);
-        if !contained.ends {
-            return;
-        }
+        let before = u32::from(top != 0);
+        let SliceFit { slice, lengths, excluded_classes: without, .. } = *contained;
+        walked.slices.push(SlicePart { slice, before, most: lengths.most, without });
+        let vocab = self.vocab.clone();
+        let rejected = self.rejected_of(machine, &vocab, (top, local), contained);
         // Of the tokens that do not stay inside, some leave the rule before they are rejected.
-        for &token in &walked.rejected[known..] {
+        for &token in rejected.iter().filter(|_| contained.ends) {
             let mut at = local;
-            for (offset, &b) in vocab.token_bytes(token).iter().enumerate().skip(usize::from(top != 0)) {
+            for (offset, &b) in vocab.token_bytes(token).iter().enumerate().skip(before as usize) {
                 match machine.local.step(at, b, TRIED) {
                     Some(next) => at = next,
                     None => break,
@@ -52,52 +51,41 @@ impl MaskCache {
                 }
             }
         }
+        walked.rejected.extend(rejected);
     }
 
-    fn take_inside(
+    /// Returns the tokens of a slice that do not stay inside, besides those that are too long.
+    fn rejected_of(
         &mut self,
         machine: &mut StackMachine,
         vocab: &Vocabulary,
         (top, local): (TrieNode, LocalState),
         contained: &SliceFit,
-        walked: &mut CountedMask,
-    ) {
-        let SliceFit { slice, lengths: alive, excluded_classes: without, .. } = *contained;
-        let before = u32::from(top != 0);
-        walked.slices.push(SlicePart { slice, before, most: alive.most, without });
-        let data = &vocab.slices()[slice];
-        let unsure = data.between(alive.safe, alive.most);
-        if alive.is_exact() || unsure.len() == 0 {
-            return;
-        }
-        let kills = |&t: &TokenId| {
-            let bytes = &vocab.token_bytes(t)[before as usize..];
+    ) -> Vec<TokenId> {
+        let (data, lengths) = (&vocab.slices()[contained.slice], contained.lengths);
+        let before = usize::from(top != 0);
+        let unsure = data.between(lengths.safe, lengths.most);
+        let is_rejected = |&t: &TokenId| {
+            let bytes = &vocab.token_bytes(t)[before..];
             bytes.iter().try_fold(local, |l, &b| machine.local.step(l, b, TRIED)).is_none()
         };
-        let deadly = contained.conditions(local.state);
-        if unsure.len() <= MAX_UNSURE && alive.safe < Slice::SHORT {
-            walked.rejected.extend(unsure.filter(kills));
-            return;
-        }
-        if unsure.len() <= MAX_LONG && alive.safe >= Slice::SHORT {
+        if lengths.is_exact() || unsure.len() == 0 {
+            Vec::new()
+        } else if unsure.len() <= MAX_UNSURE && lengths.safe < Slice::SHORT {
+            unsure.filter(is_rejected).collect()
+        } else if unsure.len() <= MAX_LONG && lengths.safe >= Slice::SHORT {
             // Most of them do not have the bytes that are rejected.
-            let may = |set| deadly.is_none_or(|ways| may_reject(ways, set));
-            let long = data.long_between(alive.safe, alive.most).filter(|long| may(long.1));
-            walked.rejected.extend(long.map(|long| long.0).filter(kills));
-            return;
+            let conditions = contained.near.conditions(local.state);
+            let may = |set| conditions.is_none_or(|conditions| may_reject(conditions, set));
+            let long = data.long_between(lengths.safe, lengths.most).filter(|long| may(long.1));
+            long.map(|long| long.0).filter(is_rejected).collect()
+        } else {
+            let known =
+                self.rejected.take().filter(|known| known.0 == (local.state, top != 0, contained.slice));
+            let automaton = &mut machine.local.automaton;
+            let search = || rejected_tokens(automaton, vocab, (top, local.state), contained, usize::MAX);
+            known.map(|known| known.1).or_else(search).unwrap_or_default()
         }
-        let dead = match self.rejected.take() {
-            Some((of, dead)) if of == (local.state, top != 0, slice) => Some(dead),
-            _ => rejected_tokens(
-                &mut machine.local.automaton,
-                vocab,
-                data,
-                (top, local.state),
-                contained,
-                usize::MAX,
-            ),
-        };
-        walked.rejected.extend(dead.into_iter().flatten());
     }
 
     /// Returns the mask row of the slice tokens that stay inside and have at most `limit`
@@ -121,18 +109,14 @@ impl MaskCache {
         Some(base)
     }
 
-    pub(super) fn slice_mask(&self, slice: usize) -> Arc<[u32]> {
-        self.shared.slice_masks[slice].clone()
-    }
-
-    pub(super) fn slice_up_to(&self, slice: usize, limit: u32) -> Arc<[u32]> {
+    fn slice_up_to(&self, slice: usize, limit: u32) -> Arc<[u32]> {
         let data: &Slice = &self.vocab.slices()[slice];
         if data.all_up_to(limit) {
-            return self.slice_mask(slice);
+            return self.memo.shared.slice_masks[slice].clone();
         }
         // A poisoned lock only means that another thread panicked; the table stays valid. It holds
         // at most one entry for each slice and limit below the longest token.
-        let mut table = self.shared.up_to.lock().unwrap_or_else(|e| e.into_inner());
+        let mut table = self.memo.shared.up_to.lock().unwrap_or_else(|e| e.into_inner());
         table.entry((slice, limit)).or_insert_with(|| data.mask_up_to(limit).into()).clone()
     }
 
@@ -146,40 +130,38 @@ impl MaskCache {
         if let Some(known) = self.known_slice(thread, spaced) {
             return known;
         }
-        let mut widest =
-            WidestFit::of(&mut machine.local.automaton, &self.vocab, &mut self.spelled, thread, spaced);
-        self.cache_rejected(&mut widest, thread, spaced);
-        let found =
-            widest.or_narrower(&mut machine.local.automaton, &self.vocab, &mut self.spelled, thread, spaced);
-        self.note_slice(thread, spaced, found)
+        let query = FitQuery { vocab: &self.vocab, thread, spaced };
+        let widest = query.widest(&mut machine.local.automaton, &mut self.byte_runs);
+        self.fit(machine, thread, spaced, widest)
     }
 
-    /// Keeps the rejected tokens, because the slice is usually taken right after it was found.
-    fn cache_rejected(&mut self, widest: &mut WidestFit, thread: Thread, spaced: bool) {
-        if let WidestFit::Good((contained, _), dead) = widest {
+    /// Returns the slice that fits a state, given the result for the widest one, and notes it.
+    fn fit(
+        &mut self,
+        machine: &mut StackMachine,
+        thread: Thread,
+        spaced: bool,
+        mut widest: WidestFit,
+    ) -> Option<SliceFit> {
+        // The slice is usually taken right after it was found.
+        if let WidestFit::Good((contained, _), rejected) = &mut widest {
             let of = (thread.local.state, spaced, contained.slice);
-            self.rejected = dead.take().map(|dead| (of, dead));
+            self.rejected = rejected.take().map(|tokens| (of, tokens));
         }
+        let query = FitQuery { vocab: &self.vocab, thread, spaced };
+        let found = query.or_narrower(widest, &mut machine.local.automaton, &mut self.byte_runs);
+        let key = |state| (state, spaced, thread.stack == ROOT_STACK);
+        let (found, others) = found.map_or((None, Vec::new()), |(found, others)| (Some(found), others));
+        self.memo.own.heap += (others.len() + usize::from(found.is_some())) * 64;
+        let known = &mut self.memo.own.slice_of;
+        known.extend(others.into_iter().map(|(state, fit)| (key(state), Some(fit))));
+        known.insert(key(thread.local.state), found.clone());
+        found
     }
 
     fn known_slice(&self, thread: Thread, spaced: bool) -> Option<Option<SliceFit>> {
         let key = (thread.local.state, spaced, thread.stack == ROOT_STACK);
-        let known = self.shared.layers.slice_of.get(&key).or_else(|| self.own.slice_of.get(&key));
-        known.cloned()
-    }
-
-    fn note_slice(&mut self, thread: Thread, spaced: bool, found: Option<FitWithOthers>) -> Option<SliceFit> {
-        let (state, root) = (thread.local.state, thread.stack == ROOT_STACK);
-        let Some((found, others)) = found else {
-            self.own.slice_of.insert((state, spaced, root), None);
-            return None;
-        };
-        self.own.heap += (others.len() + 1) * 64;
-        for (state, contained) in others {
-            self.own.slice_of.insert((state, spaced, root), Some(contained));
-        }
-        self.own.slice_of.insert((state, spaced, root), Some(found.clone()));
-        Some(found)
+        self.memo.find(|tables| &tables.slice_of, &key).cloned()
     }
 
     /// Returns true if a slice with characters beyond ASCII decides most tokens of a state.
@@ -188,29 +170,13 @@ impl MaskCache {
         if !thread.local.is_unbounded() {
             return false;
         }
-        let contained = match self.known_slice(thread, false) {
-            Some(known) => known,
-            None => match WidestFit::of(
-                &mut machine.local.automaton,
-                &self.vocab,
-                &mut self.spelled,
-                thread,
-                false,
-            ) {
+        let contained = self.known_slice(thread, false).unwrap_or_else(|| {
+            let query = FitQuery { vocab: &self.vocab, thread, spaced: false };
+            match query.widest(&mut machine.local.automaton, &mut self.byte_runs) {
                 WidestFit::Useless => None,
-                mut widest => {
-                    self.cache_rejected(&mut widest, thread, false);
-                    let found = widest.or_narrower(
-                        &mut machine.local.automaton,
-                        &self.vocab,
-                        &mut self.spelled,
-                        thread,
-                        false,
-                    );
-                    self.note_slice(thread, false, found)
-                }
-            },
-        };
+                widest => self.fit(machine, thread, false, widest),
+            }
+        });
         contained.is_some_and(|contained| self.vocab.slices()[contained.slice].kind.has_unicode())
     }
 }

@@ -96,6 +96,7 @@ impl ByteRuns {
 }
 
 /// The states that strings over a slice lead to.
+#[derive(Default)]
 pub(super) struct SliceSearch {
     /// Each node is a state and a state of the plain string automaton, which knows where a
     /// character of several bytes ends.
@@ -113,7 +114,7 @@ pub(super) struct SliceSearch {
     /// lead only to visited states.
     pub need: u16,
     /// ASCII bytes of the slice that some node rejects.
-    pub rejected_ascii: [bool; 128],
+    pub rejected_ascii: ByteSet,
     /// The bytes that the first node rejects. `uniform` is true if every node between characters
     /// rejects exactly these, and no other node rejects any.
     first: ByteSet,
@@ -145,61 +146,62 @@ impl SliceSearch {
         }
         // A token that ends inside a character is outside of the slice, too.
         let need = if kind.has_unicode() { byte_group(0x80) } else { 0 };
-        let mut found = SliceSearch {
-            nodes: vec![(state, body)],
-            edges: vec![],
-            rejected: vec![],
-            known: 0,
-            far: 0,
-            is_far: vec![],
-            need,
-            rejected_ascii: [false; 128],
-            first: ByteSet::default(),
-            uniform: true,
-            ends: false,
-            body,
-        };
-        let mut index = FxHashMap::from_iter([((state, body), 0u32)]);
-        let (mut leads_out, mut calls) = (false, false);
-        while found.known < found.nodes.len().min(MAX_STATES) {
-            if found.far == ASCII_ONLY_STATES && found.is_far_now(kind) {
-                break;
-            }
-            leads_out |= automaton.may_leave_rule(found.nodes[found.known].0, stack);
-            calls |= automaton.has_calls(found.nodes[found.known].0);
-            found.expand(automaton, vocab, slice, spelled, &mut index);
-            // Where a narrow class is rejected in part, there is a narrower one without the
-            // rejected letters.
-            let bearable = match kind.has_unicode() {
-                true => found.uniform || are_tolerable(vocab, found.rejected[0]),
-                false => found.rejected[0] == 0,
-            };
-            // Enumerations and the like reject most strings, and the lengths that they accept do
-            // not help.
-            let dying = || found.rejected[1..].iter().filter(|&&set| set != 0).count() * 2 > found.known;
-            if !bearable || found.known == EARLY_EXIT_SAMPLE && !kind.has_unicode() && dying() {
-                return None;
-            }
-        }
-        let whole = found.is_whole();
-        if found.uniform(vocab) == 0 && !are_tolerable(vocab, found.rejected[0]) {
-            return None;
-        }
-        let dying = found.rejected.iter().any(|&d| d != 0);
-        if leads_out && !whole || calls && dying {
+        let mut found =
+            SliceSearch { nodes: vec![(state, body)], need, uniform: true, body, ..SliceSearch::default() };
+        let (leads_out, calls) = found.visit(automaton, vocab, slice, spelled, stack)?;
+        let (whole, rejects) = (found.is_whole(), found.rejected.iter().any(|&set| set != 0));
+        if found.uniform(vocab) == 0 && !are_tolerable(vocab, found.rejected[0])
             // A string that is rejected inside the rule may continue after it, or in another rule.
-            return None;
-        }
-        found.ends = leads_out && dying;
-        if !whole && !automaton.calls_nothing() && !automaton.is_purely_in_string(state) {
+            || leads_out && !whole
+            || calls && rejects
             // The same holds for a string that is rejected where no state was visited.
+            || !whole && !automaton.calls_nothing() && !automaton.is_purely_in_string(state)
+        {
             return None;
         }
+        found.ends = leads_out && rejects;
         if leads_out {
             // What follows there may hold any byte.
             found.need = u16::MAX;
         }
         Some(found)
+    }
+
+    /// Visits the states, those after shorter strings first. Returns whether the rule may end at
+    /// one, and whether one calls another rule. Returns `None` if the slice decides too little.
+    fn visit(
+        &mut self,
+        automaton: &mut Automaton,
+        vocab: &Vocabulary,
+        slice: usize,
+        spelled: &mut ByteRuns,
+        stack: StackId,
+    ) -> Option<(bool, bool)> {
+        let kind = vocab.slices()[slice].kind;
+        let mut index = FxHashMap::from_iter([(self.nodes[0], 0u32)]);
+        let (mut leads_out, mut calls) = (false, false);
+        while self.known < self.nodes.len().min(MAX_STATES) {
+            if self.far == ASCII_ONLY_STATES && self.is_far_now(kind) {
+                break;
+            }
+            leads_out |= automaton.may_leave_rule(self.nodes[self.known].0, stack);
+            calls |= automaton.has_calls(self.nodes[self.known].0);
+            self.expand(automaton, vocab, slice, spelled, &mut index);
+            // Where a narrow class is rejected in part, there is a narrower one without the
+            // rejected letters.
+            let bearable = match kind.has_unicode() {
+                true => self.uniform || are_tolerable(vocab, self.rejected[0]),
+                false => self.rejected[0] == 0,
+            };
+            // Enumerations and the like reject most strings, and the lengths that they accept do
+            // not help.
+            let mostly_rejects =
+                || self.rejected[1..].iter().filter(|&&set| set != 0).count() * 2 > self.known;
+            if !bearable || self.known == EARLY_EXIT_SAMPLE && !kind.has_unicode() && mostly_rejects() {
+                return None;
+            }
+        }
+        Some((leads_out, calls))
     }
 
     /// Returns true if all states were visited in full.
@@ -225,8 +227,8 @@ impl SliceSearch {
         let runs = spelled.runs(automaton, vocab, (slice, text, self.body));
         let is_far = self.is_far_now(vocab.slices()[slice].kind);
         let mut edges: SmallVec<[Edge; 4]> = SmallVec::new();
-        let mut deadly = 0;
-        let mut kills = ByteSet::default();
+        let mut rejecting = 0;
+        let mut refused = ByteSet::default();
         let row = automaton.transitions(state);
         for run in runs.iter().take_while(|run| !(is_far && run.lo >= 0x80)) {
             let mut lo = run.lo as usize;
@@ -243,9 +245,9 @@ impl SliceSearch {
                     (None, 0) => {}
                     (None, _) => self.need |= (from..=to).fold(0, |need, b| need | byte_group(b)),
                     (Some(_), 0) => {
-                        deadly |= bytes;
-                        kills.insert(from, to);
-                        (from..=to.min(0x7f)).for_each(|b| self.rejected_ascii[b as usize] = true);
+                        rejecting |= bytes;
+                        refused.insert(from, to);
+                        self.rejected_ascii.insert(from, to.min(0x7f));
                     }
                     (Some(after), _) => self.add_edge(&mut edges, index, (next, after), bytes),
                 }
@@ -253,16 +255,16 @@ impl SliceSearch {
         }
         if is_far {
             // Whichever is safe: each of these bytes may be rejected, and none must be.
-            deadly |= (0x80..=0xff).fold(0, |set, b| set | byte_set(b));
+            rejecting |= (0x80..=0xff).fold(0, |set, b| set | byte_set(b));
         }
         if self.known == 0 {
-            self.first = kills;
-            self.uniform = (0x80..=0xff).all(|b| !kills.has(b));
+            self.first = refused;
+            self.uniform = (0x80..=0xff).all(|b| !refused.has(b));
         }
         let expected = if text == self.body { self.first } else { ByteSet::default() };
-        self.uniform &= kills == expected;
+        self.uniform &= refused == expected;
         self.edges.push(edges);
-        self.rejected.push(deadly);
+        self.rejected.push(rejecting);
         self.is_far.push(is_far);
         self.far += usize::from(is_far);
         self.known += 1;
@@ -323,7 +325,8 @@ impl SliceSearch {
         let between =
             between.map(|n| CharBoundary { state: self.nodes[n].0, clear: clear[n], reach: reach[n] });
         near.between = between.collect();
-        let (most, mut deadly) = (self.longest_paths(&into), propagate(self.immediate_rejections(), &into));
+        let (most, mut conditions) =
+            (self.longest_paths(&into), propagate(self.immediate_rejections(), &into));
         // The first node of each state.
         let mut of: Vec<Option<usize>> = vec![None; states];
         for (n, node) in self.nodes.iter().enumerate() {
@@ -337,15 +340,15 @@ impl SliceSearch {
                 Some(&mut Some(other)) => {
                     let alive = &mut near.lengths[state];
                     *alive = SafeLengths { safe: alive.safe.min(safe[n]), most: alive.most.max(most[n]) };
-                    let ways = std::mem::take(&mut deadly[n]);
-                    deadly[other].join(&ways);
+                    let ways = std::mem::take(&mut conditions[n]);
+                    conditions[other].join(&ways);
                 }
             }
         }
         let unknown = RejectConditions::unknown();
         near.starts.push(0);
         for node in of {
-            near.ways.extend_from_slice(node.map_or(&unknown, |n| &deadly[n]).as_slice());
+            near.ways.extend_from_slice(node.map_or(&unknown, |n| &conditions[n]).as_slice());
             near.starts.push(near.ways.len() as u32);
         }
         Arc::new(near)

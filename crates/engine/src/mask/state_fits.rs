@@ -49,18 +49,6 @@ pub(super) struct SliceFit {
     pub near: Arc<StateFits>,
 }
 
-impl SliceFit {
-    /// Returns the conditions of rejection of a state, if they are known.
-    pub fn conditions(&self, state: u32) -> Option<&[RejectCondition]> {
-        self.near.conditions(state)
-    }
-
-    /// Returns the fits of the states that strings lead to.
-    pub fn near(&self) -> &StateFits {
-        &self.near
-    }
-}
-
 /// The lengths that each state of a search accepts, and its conditions of rejection. Where a state
 /// occurs in several nodes, the weakest answer holds.
 #[derive(Debug)]

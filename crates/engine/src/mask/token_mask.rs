@@ -30,15 +30,6 @@ impl Mask {
         Mask { base: Some(row.into()), tokens: Box::default() }
     }
 
-    /// Returns the mask of the tokens whose bits are set in a mask row.
-    pub(super) fn of_row(row: Vec<u32>) -> Mask {
-        let count: u32 = row.iter().map(|word| word.count_ones()).sum();
-        match count as usize > row.len() {
-            true => Mask { base: Some(row.into()), tokens: Box::default() },
-            false => Mask { base: None, tokens: tokens_of(&row).collect() },
-        }
-    }
-
     /// Writes the mask into `row` (bit `t % 32` of word `t / 32` for token `t`) and overwrites all
     /// of it.
     pub fn write(&self, row: &mut [u32]) {

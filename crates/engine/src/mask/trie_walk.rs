@@ -150,30 +150,6 @@ impl Walker {
         Walker { thread_sets: ThreadSets::new(room), ..Walker::default() }
     }
 
-    /// Walks a whole trie, starting from `threads` at its root.
-    pub(super) fn walk(
-        &mut self,
-        machine: &mut StackMachine,
-        trie: &Trie,
-        threads: &[Thread],
-        options: WalkOptions,
-        found: &mut WalkResult,
-    ) {
-        self.begin(options);
-        let mut level = self.level(machine, trie, 0, threads, options.need.groups);
-        match options.skip {
-            Some(byte) if level.fan != NO_CHILD_LIST => level.rest.remove(byte),
-            Some(byte) => {
-                for child in trie.children(0).filter(|&child| trie.byte(child) != byte) {
-                    self.walk_from(machine, trie, child, threads, options, found);
-                }
-                return;
-            }
-            None => {}
-        }
-        self.run(machine, trie, level, options.need.reach, found);
-    }
-
     /// Walks the node `top` and those below it; `threads` are at its parent.
     pub(super) fn walk_from(
         &mut self,
@@ -201,7 +177,17 @@ impl Walker {
         found: &mut WalkResult,
     ) {
         self.begin(options);
-        let level = self.level(machine, trie, top, threads, options.need.groups);
+        let mut level = self.level(machine, trie, top, threads, options.need.groups);
+        match options.skip {
+            Some(byte) if level.fan != NO_CHILD_LIST => level.rest.remove(byte),
+            Some(byte) => {
+                for child in trie.children(top).filter(|&child| trie.byte(child) != byte) {
+                    self.walk_from(machine, trie, child, threads, options, found);
+                }
+                return;
+            }
+            None => {}
+        }
         self.run(machine, trie, level, options.need.reach, found);
     }
 
@@ -228,16 +214,7 @@ impl Walker {
         found: &mut WalkResult,
     ) {
         loop {
-            let child = if level.fan != NO_CHILD_LIST {
-                level.rest.pop().map(|byte| trie.child_in(level.fan, byte))
-            } else if level.next < level.end {
-                let child = level.next;
-                level.next = trie.end(child);
-                Some(child)
-            } else {
-                None
-            };
-            let Some(p) = child else {
+            let Some(p) = level.next_child(trie) else {
                 if level.from < THREAD_SET {
                     self.pool.truncate(level.from);
                 }
@@ -281,77 +258,104 @@ impl Walker {
                     level.thread_set = self.thread_sets.of(machine, &[level.one]).unwrap_or(NO_SET);
                 }
             }
-            let before = found.len() as u32;
-            let mut exit = NO_EXIT;
-            if level.thread_set != NO_SET && !self.thread_sets.is_full() {
-                let step = self.thread_sets.step(machine, level.thread_set, byte);
-                if let Some(n) = step.exit {
-                    exit = found.exits.len() as u32;
-                    found.exits.push((p, n));
-                }
-                let Some(to) = step.to else {
-                    if step.ended {
-                        found.tokens.extend(trie.tokens_at(p).iter().map(|&t| (t, 0)));
-                    }
-                    continue;
-                };
-                let n = if let [one] = self.thread_sets.threads(to) { one.local.n } else { 0 };
-                found.tokens.extend(trie.tokens_at(p).iter().map(|&t| (t, n)));
-                if trie.end(p) > p + 1 {
-                    let mut to = to;
-                    if self.leaves_calls && trie.tokens_below(p).len() >= WIDE_FROM {
-                        let mut threads = self.thread_sets.threads(to).to_vec();
-                        if self.leave_calls(machine, trie, p, &level, &mut threads, found) {
-                            to = self.thread_sets.intern(machine, &threads);
-                        }
-                    }
-                    let below = self.level_of(machine, trie, p, to, need);
-                    // After a byte of a loop, the threads of the loop are still there. Two loops do
-                    // not add up: a string with bytes of both may leave each of them.
-                    let kept = if byte_group(byte) & level.loops != 0 { level.loops } else { 0 };
-                    let below = WalkLevel { exit, before, loops: wider(below.loops, kept), ..below };
-                    self.levels.push(std::mem::replace(&mut level, below));
-                } else if exit != NO_EXIT && self.only_legality {
-                    found.exits.pop();
-                }
-                continue;
-            }
-            self.stepped += 1;
-            match level.from {
-                SINGLE_THREAD => machine.step(&[level.one], byte, TRIED, &mut self.reached),
-                THREAD_SET => {
-                    machine.step(self.thread_sets.threads(level.thread_set), byte, TRIED, &mut self.reached)
-                }
-                from => machine.step(&self.pool[from..], byte, TRIED, &mut self.reached),
-            }
-            if let Some(n) = self.reached.exit {
-                exit = found.exits.len() as u32;
-                found.exits.push((p, n));
-            }
-            if self.reached.threads.is_empty() {
-                if self.reached.ended {
-                    found.tokens.extend(trie.tokens_at(p).iter().map(|&t| (t, 0)));
-                }
-                continue;
-            }
-            let n = if let [one] = self.reached.threads[..] { one.local.n } else { 0 };
-            found.tokens.extend(trie.tokens_at(p).iter().map(|&t| (t, n)));
-            if trie.end(p) > p + 1 {
-                let mut threads = std::mem::take(&mut self.reached.threads);
-                if self.leaves_calls && trie.tokens_below(p).len() >= WIDE_FROM {
-                    self.leave_calls(machine, trie, p, &level, &mut threads, found);
-                }
-                let below = self.level(machine, trie, p, &threads, need);
-                let below = WalkLevel { exit, before, ..below };
-                self.reached.threads = threads;
+            let below = match level.thread_set != NO_SET && !self.thread_sets.is_full() {
+                true => self.step_set(machine, trie, (p, need), &level, found),
+                false => self.step_threads(machine, trie, (p, need), &level, found),
+            };
+            if let Some(below) = below {
                 self.levels.push(std::mem::replace(&mut level, below));
-            } else if exit != NO_EXIT && self.only_legality {
-                found.exits.pop();
             }
         }
         self.thread_sets.trim();
         if self.only_legality {
             found.exits.retain(|exit| exit.0 != USELESS);
+        }
+    }
+
+    /// Steps the interned set of a level to the node `p`. Returns the level below it, if there is
+    /// more to walk.
+    fn step_set(
+        &mut self,
+        machine: &mut StackMachine,
+        trie: &Trie,
+        (p, need): (TrieNode, u16),
+        level: &WalkLevel,
+        found: &mut WalkResult,
+    ) -> Option<WalkLevel> {
+        let byte = trie.byte(p);
+        let step = self.thread_sets.step(machine, level.thread_set, byte);
+        let threads = step.to.map_or(&[][..], |to| self.thread_sets.threads(to));
+        let (exit, before) = self.note_step(trie, p, threads, (step.exit, step.ended), found)?;
+        let mut to = step.to?;
+        if self.leaves_calls && trie.tokens_below(p).len() >= WIDE_FROM {
+            let mut threads = self.thread_sets.threads(to).to_vec();
+            if self.leave_calls(machine, trie, p, level, &mut threads, found) {
+                to = self.thread_sets.intern(machine, &threads);
+            }
+        }
+        let below = self.level_of(machine, trie, p, to, need);
+        // After a byte of a loop, the threads of the loop are still there. Two loops do not add up:
+        // a string with bytes of both may leave each of them.
+        let kept = if byte_group(byte) & level.loops != 0 { level.loops } else { 0 };
+        Some(WalkLevel { exit, before, loops: wider(below.loops, kept), ..below })
+    }
+
+    /// Steps the threads of a level to the node `p`, without interned sets.
+    fn step_threads(
+        &mut self,
+        machine: &mut StackMachine,
+        trie: &Trie,
+        (p, need): (TrieNode, u16),
+        level: &WalkLevel,
+        found: &mut WalkResult,
+    ) -> Option<WalkLevel> {
+        self.stepped += 1;
+        let mut reached = std::mem::take(&mut self.reached);
+        machine.step(self.threads(level), trie.byte(p), TRIED, &mut reached);
+        let mut threads = std::mem::take(&mut reached.threads);
+        let noted = self.note_step(trie, p, &threads, (reached.exit, reached.ended), found);
+        self.reached = reached;
+        let below = noted.map(|(exit, before)| {
+            if self.leaves_calls && trie.tokens_below(p).len() >= WIDE_FROM {
+                self.leave_calls(machine, trie, p, level, &mut threads, found);
+            }
+            WalkLevel { exit, before, ..self.level(machine, trie, p, &threads, need) }
+        });
+        self.reached.threads = threads;
+        below
+    }
+
+    /// Notes the tokens and the exit at the node `p`, where some threads are. Returns the index of
+    /// the exit and the number of tokens found before, if there is more to walk below.
+    #[inline]
+    fn note_step(
+        &self,
+        trie: &Trie,
+        p: TrieNode,
+        threads: &[Thread],
+        (exit, ended): (Option<u32>, bool),
+        found: &mut WalkResult,
+    ) -> Option<(u32, u32)> {
+        let before = found.len() as u32;
+        let index = if exit.is_some() { found.exits.len() as u32 } else { NO_EXIT };
+        let is_leaf = trie.end(p) == p + 1;
+        // All tokens at a leaf are legal if threads are left.
+        if !(is_leaf && self.only_legality && !threads.is_empty()) {
+            found.exits.extend(exit.map(|n| (p, n)));
+        }
+        if !threads.is_empty() || ended {
+            let n = if let [one] = threads { one.local.n } else { 0 };
+            found.tokens.extend(trie.tokens_at(p).iter().map(|&t| (t, n)));
+        }
+        (!threads.is_empty() && !is_leaf).then_some((index, before))
+    }
+
+    /// Returns the threads of a level.
+    fn threads<'a>(&'a self, level: &'a WalkLevel) -> &'a [Thread] {
+        match level.from {
+            SINGLE_THREAD => std::slice::from_ref(&level.one),
+            THREAD_SET => self.thread_sets.threads(level.thread_set),
+            from => &self.pool[from..],
         }
     }
 
@@ -370,12 +374,9 @@ impl Walker {
         if all < CALLED_FROM {
             return false;
         }
-        let from = match above.from {
-            SINGLE_THREAD => &[above.one][..],
-            THREAD_SET => self.thread_sets.threads(above.thread_set),
-            from => &self.pool[from..],
-        };
-        let calls = machine.step_to_calls(from, trie.byte(p), TRIED, &mut self.reached);
+        let mut reached = std::mem::take(&mut self.reached);
+        let calls = machine.step_to_calls(self.threads(above), trie.byte(p), TRIED, &mut reached);
+        self.reached = reached;
         if calls.is_empty() || all - tokens_after(machine, trie, p, &self.reached.threads) < CALLED_FROM {
             return false;
         }
@@ -445,6 +446,19 @@ impl Walker {
 }
 
 impl WalkLevel {
+    /// Returns the next child, if there is one left.
+    #[inline(always)]
+    fn next_child(&mut self, trie: &Trie) -> Option<TrieNode> {
+        if self.fan != NO_CHILD_LIST {
+            return self.rest.pop().map(|byte| trie.child_in(self.fan, byte));
+        }
+        let child = self.next;
+        (child < self.end).then(|| {
+            self.next = trie.end(child);
+            child
+        })
+    }
+
     /// Returns true if nothing is left to do for the level.
     fn is_finished(&self) -> bool {
         self.fan == NO_CHILD_LIST && self.next == self.end && self.exit == NO_EXIT

@@ -55,14 +55,6 @@ impl Union {
         (count <= most).then_some(missing)
     }
 
-    /// Converts the union into a mask row of its own, for a vocabulary of this number of tokens.
-    pub(super) fn into_row(self, tokens: usize) -> Vec<u32> {
-        let mut row = self.base.map_or_else(Vec::new, |base| base.to_vec());
-        row.resize(tokens.div_ceil(32), 0);
-        self.tokens.iter().for_each(|&t| row[t as usize / 32] |= 1 << (t % 32));
-        row
-    }
-
     pub(super) fn finish(self, tokens: usize, sorter: &mut Sorter) -> Mask {
         if self.tokens.len() > DENSE_FROM {
             let mut dense = self.base.unwrap_or_else(|| empty_row(tokens));

@@ -57,10 +57,14 @@ fn follow_seen_items(trie: &Trie, machine: &Machine, array: UniqueArray, suspect
         if array.repeatable.is_empty() {
             continue;
         }
+        let expected = machine.repeating_bytes(&array);
         for child in trie.children(node) {
             let byte = trie.byte(child);
             if array.is_ended_by(byte) {
                 suspects.extend_from_slice(trie.tokens_below(child));
+                continue;
+            }
+            if !expected.has(byte) {
                 continue;
             }
             let next = machine.unique_array_after(&array, byte);

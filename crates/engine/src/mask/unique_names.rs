@@ -19,14 +19,14 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashSet;
 
-use super::cache::MaskCache;
+use super::builder::MaskBuilder;
 use super::exits::ExitToken;
 use super::memo::LocalMask;
 use super::token_mask::Mask;
 use crate::machine::{ConfigId, LocalState, Machine, StackMachine, TRIED};
 use crate::vocab::TokenId;
 
-impl MaskCache {
+impl MaskBuilder {
     /// Removes the tokens that hold a name twice. Masks are made without memory of names that are
     /// only tried.
     pub(super) fn remove_repeated_names(&self, machine: &mut Machine, config: ConfigId, mask: &mut Mask) {
@@ -105,7 +105,7 @@ impl MaskCache {
         });
         let tokens: Vec<TokenId> = free.tokens.iter().copied().filter(|t| !stuck.contains(t)).collect();
         // Exits of text are never wide.
-        let tails = free.exits.iter().flat_map(|&exits| self.exit_set(exits).entries.iter());
+        let tails = free.exits.iter().flat_map(|&exits| self.memo.exit_set(exits).entries.iter());
         let exits: Vec<ExitToken> = tails.filter(|tail| !stuck.contains(&tail.token)).copied().collect();
         self.local_mask(base, tokens.into_iter(), exits)
     }

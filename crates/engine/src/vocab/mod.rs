@@ -15,6 +15,7 @@ mod byte_classes;
 mod encode_cache;
 mod from_tokens;
 mod markers;
+mod node_sets;
 mod ranked;
 pub mod sentencepiece;
 mod slices;
@@ -36,6 +37,7 @@ use crate::error::{Error, ErrorKind, Place, Result};
 use crate::text::bytes_without_mark;
 pub(crate) use byte_classes::{ClassSet, Classes, each as each_class, has_plain};
 use encode_cache::EncodeCache;
+pub(crate) use node_sets::{NodeSets, Siblings};
 pub(crate) use slices::{Slice, SliceKind};
 use string_tokens::{Separators, StringTokens};
 pub use token_bytes::{TokenId, TokenSpelling};
@@ -98,14 +100,6 @@ struct VocabularyInner {
     classes: OnceLock<Classes>,
     quoted: OnceLock<StringTokens>,
     max_token_len: usize,
-}
-
-/// Sets of bytes in the trie.
-struct NodeSets {
-    /// For each node, the bytes below it.
-    below: Box<[ByteGroups]>,
-    /// For each listed child, the bytes on its edge and below it.
-    listed: Box<[ByteGroups]>,
 }
 
 impl std::fmt::Debug for Vocabulary {
@@ -401,24 +395,9 @@ impl Vocabulary {
         ids.iter().flat_map(|&id| self.token_bytes(id)).copied().collect()
     }
 
-    /// Returns, for each node of [`Vocabulary::trie`], the bytes on the edges strictly below it.
-    pub(crate) fn byte_sets(&self) -> &[ByteGroups] {
-        &self.node_sets().below
-    }
-
-    /// Returns, for each of [`Trie::listed`], the bytes on the edge into it and below it.
-    pub(crate) fn listed_sets(&self) -> &[ByteGroups] {
-        &self.node_sets().listed
-    }
-
-    fn node_sets(&self) -> &NodeSets {
-        let trie = &self.inner.trie;
-        self.inner.node_sets.get_or_init(|| {
-            let below = trie.byte_sets();
-            let set = |&p: &TrieNode| below[p as usize] | byte_set(trie.byte(p));
-            let listed = trie.listed().iter().map(set).collect();
-            NodeSets { below, listed }
-        })
+    /// Returns the sets of bytes below the nodes of [`Vocabulary::trie`].
+    pub(crate) fn node_sets(&self) -> &NodeSets {
+        self.inner.node_sets.get_or_init(|| NodeSets::new(&self.inner.trie))
     }
 
     /// Builds the tables that are otherwise built when a constraint first needs them.

@@ -20,7 +20,7 @@
 use smallvec::{SmallVec, smallvec};
 
 use crate::machine::liveness::{Liveness, StateRange};
-use crate::machine::nfa::{ACCEPT, NfaId, RuleIx, State};
+use crate::machine::nfa::{ACCEPT, Call, NfaId, RuleIx, State};
 
 /// Maximum number of passes over the rules before the full search takes over.
 const MAX_SWEEPS: usize = 8;
@@ -178,7 +178,7 @@ impl WitnessSearch<'_, '_> {
     fn next(&self, at: NfaId, any: bool) -> impl Iterator<Item = NfaId> {
         let state = self.solver.nfa.state(at);
         let open = match state {
-            State::Call { rule, .. } | State::CallFresh { rule, .. } => {
+            State::Call(Call::Rule(rule, ..) | Call::Fresh(rule, ..)) => {
                 any || self.solver.rule_ok[rule.0 as usize]
             }
             _ => true,
@@ -235,7 +235,7 @@ mod tests {
                     0 | 1 => State::Byte { lo: b'a', hi: b'b', to },
                     2 => State::Sparse(&[(b'a', b'a', to), (b'c', b'c', other)]),
                     3 | 4 => State::Union(&[to, other]),
-                    5 | 6 => State::Call { rule, register: 0, to },
+                    5 | 6 => State::Call(Call::Rule(rule, 0, to)),
                     _ => State::Dead,
                 };
                 let s = nfa.push(state, 0);
@@ -305,7 +305,7 @@ mod tests {
     fn recursion_with_an_end_is_sure() {
         let mut nfa = Nfa::default();
         let first = nfa.len() as NfaId;
-        let call = nfa.push(State::Call { rule: RuleIx(0), register: 0, to: ACCEPT }, 0);
+        let call = nfa.push(State::Call(Call::Rule(RuleIx(0), 0, ACCEPT)), 0);
         let either = nfa.push(State::Union(&[call, ACCEPT]), 0);
         let start = nfa.push(State::Byte { lo: b'a', hi: b'a', to: either }, 0);
         let endless = nfa.push(State::Byte { lo: b'a', hi: b'a', to: call }, 0);

@@ -22,7 +22,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use super::nfa::{ACCEPT, Nfa, NfaId, RegisterIx, RuleIx, State};
+use super::nfa::{ACCEPT, Call, Nfa, NfaId, RegisterIx, RuleIx, State};
 use super::properties::table::PropertyTable;
 use super::register::{Items, Register};
 use crate::incoming::Incoming;
@@ -170,7 +170,7 @@ impl<'a> Liveness<'a> {
 
     /// Notes that the continuation of `s` is live.
     fn reach(&mut self, s: NfaId) {
-        if let State::Call { rule, .. } | State::CallFresh { rule, .. } = self.nfa.state(s)
+        if let State::Call(Call::Rule(rule, ..) | Call::Fresh(rule, ..)) = self.nfa.state(s)
             && !self.rule_ok[rule.0 as usize]
         {
             self.waiting.entry(rule).or_default().push(s);

@@ -24,7 +24,7 @@ use smallvec::SmallVec;
 use crate::machine::builder::ProgramBuilder;
 use crate::machine::lazy_dfa::DfaId;
 use crate::machine::lower_regular::{Calls, Value, too_complex};
-use crate::machine::nfa::{ACCEPT, DEAD, GuardKind, NfaId, RegisterIx, RuleIx, State};
+use crate::machine::nfa::{ACCEPT, Call, DEAD, GuardKind, NfaId, RegisterIx, RuleIx, State};
 use crate::machine::program::{FRESH, MEMBERS, STRING};
 use crate::machine::properties::memory::is_counted;
 use crate::machine::properties::name_trie::{NameTrie, Names};
@@ -130,12 +130,7 @@ impl ProgramBuilder<'_> {
         let after = self.nfa.push(State::Dead, 0);
         let member = self.undeclared_member(None, Some((STRING, FRESH)), any, after);
         let comma = self.separated(None, member);
-        let more = self.union(&[comma, close]);
-        let more = self.space(more);
-        self.nfa.set(after, State::Union(&[more]));
-        let first = self.union(&[member, close]);
-        let first = self.space(first);
-        self.byte(b'{', first)
+        self.entries(b'{', (member, comma, close), after)
     }
 
     /// Returns the start of an array of unique scalars. Its register treats them as names without
@@ -179,7 +174,7 @@ impl ProgramBuilder<'_> {
         let close = self.byte(b']', ACCEPT);
         let close = self.guarded(GuardKind::ObjectEnd, close);
         let next = match possible {
-            true => self.nfa.push(State::CallFresh { rule: key.0, register: key.1, to: after }, 0),
+            true => self.nfa.push(State::Call(Call::Fresh(key.0, key.1, after)), 0),
             false => DEAD,
         };
         let comma = self.separated(None, next);
@@ -187,12 +182,7 @@ impl ProgramBuilder<'_> {
             self.guarded(GuardKind::UndeclaredProperty(0), next),
             self.guarded(GuardKind::UndeclaredProperty(0), comma),
         );
-        let more = self.union(&[again, close]);
-        let more = self.space(more);
-        self.nfa.set(after, State::Union(&[more]));
-        let first = self.union(&[first, close]);
-        let first = self.space(first);
-        Ok(self.byte(b'[', first))
+        Ok(self.entries(b'[', (first, again, close), after))
     }
 
     /// Returns the entry of what may follow the opening brace.
@@ -432,7 +422,7 @@ impl ProgramBuilder<'_> {
         };
         let name = match key {
             Some((rule, register)) if named != DEAD => {
-                self.nfa.push(State::CallFresh { rule, register, to: named }, 0)
+                self.nfa.push(State::Call(Call::Fresh(rule, register, named)), 0)
             }
             _ => DEAD,
         };
@@ -471,6 +461,6 @@ impl ProgramBuilder<'_> {
     }
 
     fn guarded(&mut self, test: GuardKind, to: NfaId) -> NfaId {
-        if to == DEAD { DEAD } else { self.nfa.push(State::Guard { test, to }, 0) }
+        if to == DEAD { DEAD } else { self.nfa.push(State::Call(Call::Guard(test, to)), 0) }
     }
 }

@@ -19,7 +19,8 @@
 
 use std::sync::Arc;
 
-use rustc_hash::{FxHashMap, FxHashSet};
+use indexmap::{IndexMap, IndexSet};
+use rustc_hash::{FxBuildHasher, FxHashSet};
 use smallvec::SmallVec;
 
 use crate::machine::properties::name_trie::OFF_TRIE;
@@ -69,8 +70,6 @@ pub struct NameProgress {
 /// An undeclared name in a chain.
 #[derive(Debug, Clone, Copy)]
 struct Name {
-    before: u32,
-    text: TextId,
     /// Number of names up to this one.
     count: u32,
     /// True if some token can hold one of them with both quotes.
@@ -84,17 +83,13 @@ pub type WholeStrings = FxHashSet<Box<[u8]>>;
 #[derive(Debug, Clone)]
 pub struct SeenNames {
     /// The text without its last byte, that byte, and the length.
-    texts: Vec<(TextId, u8, u32)>,
-    text_index: FxHashMap<(TextId, u8), TextId>,
-    names: Vec<Name>,
-    name_index: FxHashMap<(u32, TextId), u32>,
-    sets: Vec<SeenSet>,
-    /// All sets except the empty one.
-    set_index: FxHashMap<SeenSet, SetId>,
+    texts: IndexMap<(TextId, u8), u32, FxBuildHasher>,
+    /// The names before, and the last one; 0 stands for no names.
+    names: IndexMap<(u32, TextId), Name, FxBuildHasher>,
+    sets: IndexSet<SeenSet, FxBuildHasher>,
     /// Bytes on the heap of sets of more than 64 declared properties.
     wide_bytes: usize,
-    places: Vec<NameProgress>,
-    place_index: FxHashMap<NameProgress, u32>,
+    places: IndexSet<NameProgress, FxBuildHasher>,
     shown: Arc<WholeStrings>,
 }
 
@@ -102,27 +97,22 @@ impl SeenNames {
     /// Creates an empty table; `shown` are the quoted texts inside single tokens.
     pub fn new(shown: Arc<WholeStrings>) -> Self {
         SeenNames {
-            texts: vec![(NO_TEXT, 0, 0)],
-            text_index: FxHashMap::default(),
-            names: vec![Name { before: 0, text: UNKNOWN, count: 0, visible: false }],
-            name_index: FxHashMap::default(),
-            sets: vec![SeenSet::default()],
-            set_index: FxHashMap::default(),
+            texts: IndexMap::from_iter([((UNKNOWN, 0), 0)]),
+            names: IndexMap::from_iter([((u32::MAX, UNKNOWN), Name { count: 0, visible: false })]),
+            sets: IndexSet::from_iter([SeenSet::default()]),
             wide_bytes: 0,
-            places: Vec::new(),
-            place_index: FxHashMap::default(),
+            places: IndexSet::default(),
             shown,
         }
     }
 
     /// Returns the bytes held, without the texts inside tokens, which all grammars share.
     pub fn table_bytes(&self) -> usize {
-        let texts = self.texts.capacity() * size_of::<(TextId, u8, u32)>() + self.text_index.capacity() * 13;
-        let names = self.names.capacity() * size_of::<Name>() + self.name_index.capacity() * 13;
-        let sets =
-            (self.sets.capacity() + self.set_index.capacity()) * size_of::<SeenSet>() + self.wide_bytes;
-        let places = (self.places.capacity() + self.place_index.capacity()) * size_of::<NameProgress>();
-        texts + names + sets + places
+        // A hash and an index beside each entry.
+        let texts = self.texts.capacity() * (size_of::<(TextId, u8, u32)>() + 17);
+        let names = self.names.capacity() * (size_of::<(u32, TextId, Name)>() + 17);
+        let sets = self.sets.capacity() * (size_of::<SeenSet>() + 17) + self.wide_bytes;
+        texts + names + sets + self.places.capacity() * (size_of::<NameProgress>() + 17)
     }
 
     /// Creates an empty table over the same tokens.
@@ -152,18 +142,10 @@ impl SeenNames {
     }
 
     fn intern(&mut self, set: SeenSet) -> SetId {
-        if set == SeenSet::default() {
-            return 0;
-        }
-        if let Some(&id) = self.set_index.get(&set) {
-            return id;
-        }
-        let id = self.sets.len() as SetId;
-        // Once in the list and once in the index.
-        self.wide_bytes += if set.taken.spilled() { 2 * size_of_val(&set.taken[..]) } else { 0 };
-        self.sets.push(set.clone());
-        self.set_index.insert(set, id);
-        id
+        let bytes = if set.taken.spilled() { 2 * size_of_val(&set.taken[..]) } else { 0 };
+        let (id, is_new) = self.sets.insert_full(set);
+        self.wide_bytes += if is_new { bytes } else { 0 };
+        id as SetId
     }
 
     /// Returns the set with one more declared property; properties are counted up to `cap`.
@@ -189,36 +171,22 @@ impl SeenNames {
     pub fn with_name(&mut self, id: SetId, text: TextId, cap: u32) -> SetId {
         let mut set = self.set(id).clone();
         let before = set.names;
-        set.names = match self.name_index.get(&(before, text)) {
-            Some(&known) => known,
+        set.names = match self.names.get_index_of(&(before, text)) {
+            Some(known) => known as u32,
             None => {
-                let last = self.names[before as usize];
-                let visible = last.visible || text != UNKNOWN && self.shown.contains(&self.bytes(text)[..]);
-                self.names.push(Name { before, text, count: last.count + 1, visible });
-                let new = self.names.len() as u32 - 1;
-                self.name_index.insert((before, text), new);
-                new
+                let Name { count, visible } = self.names[before as usize];
+                let visible =
+                    visible || text != UNKNOWN && self.shown.contains(&self.between(NO_TEXT, text)[..]);
+                self.names.insert_full((before, text), Name { count: count + 1, visible }).0 as u32
             }
         };
         set.count = cap.min(set.count + 1);
         self.intern(set)
     }
 
-    /// Returns the bytes of a known text.
-    fn bytes(&self, mut text: TextId) -> Vec<u8> {
-        let mut bytes = Vec::with_capacity(self.texts[text as usize].2 as usize);
-        while text != NO_TEXT {
-            let (before, byte, _) = self.texts[text as usize];
-            bytes.push(byte);
-            text = before;
-        }
-        bytes.reverse();
-        bytes
-    }
-
     /// Returns the text without its last byte, and that byte; `None` for an empty or unknown text.
     pub fn last_byte(&self, text: TextId) -> Option<(TextId, u8)> {
-        let &(before, byte, length) = self.texts.get(text as usize)?;
+        let (&(before, byte), &length) = self.texts.get_index(text as usize)?;
         (length > 0).then_some((before, byte))
     }
 
@@ -241,7 +209,7 @@ impl SeenNames {
         if text == UNKNOWN {
             return UNKNOWN;
         }
-        self.text_index.get(&(text, byte)).copied().unwrap_or(UNKNOWN)
+        self.texts.get_index_of(&(text, byte)).map_or(UNKNOWN, |id| id as TextId)
     }
 
     /// Returns the text with one more byte. A new text is remembered only if `record` is true.
@@ -251,21 +219,13 @@ impl SeenNames {
         if known != UNKNOWN || text == UNKNOWN || !record {
             return known;
         }
-        let new = self.texts.len() as TextId;
-        self.texts.push((text, byte, self.texts[text as usize].2 + 1));
-        self.text_index.insert((text, byte), new);
-        new
+        let length = self.texts[text as usize] + 1;
+        self.texts.insert_full((text, byte), length).0 as TextId
     }
 
     /// Returns the number of a name's progress.
     pub fn place_id(&mut self, place: NameProgress) -> u32 {
-        if let Some(&id) = self.place_index.get(&place) {
-            return id;
-        }
-        let id = self.places.len() as u32;
-        self.places.push(place);
-        self.place_index.insert(place, id);
-        id
+        self.places.insert_full(place).0 as u32
     }
 
     /// Returns the progress of a name by its number.
@@ -276,17 +236,10 @@ impl SeenNames {
 
     /// Returns the known undeclared names of a set, the last first.
     fn texts_of(&self, set: SetId) -> impl Iterator<Item = TextId> + '_ {
-        let mut at = self.set(set).names;
-        std::iter::from_fn(move || {
-            while at != 0 {
-                let name = self.names[at as usize];
-                at = name.before;
-                if name.text != UNKNOWN {
-                    return Some(name.text);
-                }
-            }
-            None
-        })
+        let name =
+            |at: u32| (at != 0).then(|| self.names.get_index(at as usize).map(|name| *name.0)).flatten();
+        let names = std::iter::successors(name(self.set(set).names), move |&(before, _)| name(before));
+        names.map(|(_, text)| text).filter(|&text| text != UNKNOWN)
     }
 
     /// Returns true if a set has a name.
@@ -312,7 +265,7 @@ impl SeenNames {
         for name in self.texts_of(set).filter(|&t| self.begins(text, t)) {
             let mut at = name;
             while at != text && ways.insert(at) {
-                at = self.texts[at as usize].0;
+                at = self.last_byte(at).map_or(NO_TEXT, |(before, _)| before);
             }
         }
         ways
@@ -323,15 +276,16 @@ impl SeenNames {
         if place.text == UNKNOWN {
             return Vec::new();
         }
-        let length = self.texts[place.text as usize].2 as usize;
         let names = self.texts_of(place.set).filter(|&t| self.begins(place.text, t));
-        names.map(|t| self.bytes(t)[length..].to_vec()).collect()
+        names.map(|t| self.between(place.text, t)).collect()
     }
 
     fn begins(&self, start: TextId, mut text: TextId) -> bool {
-        let length = self.texts[start as usize].2;
-        while self.texts[text as usize].2 > length {
-            text = self.texts[text as usize].0;
+        let length = self.texts[start as usize];
+        while self.texts[text as usize] > length
+            && let Some((before, _)) = self.last_byte(text)
+        {
+            text = before;
         }
         text == start
     }

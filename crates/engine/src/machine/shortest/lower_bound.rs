@@ -19,7 +19,7 @@ use rustc_hash::FxHashMap;
 use crate::machine::automaton::Automaton;
 use crate::machine::closure::StackMachine;
 use crate::machine::local::LocalMachine;
-use crate::machine::nfa::{ACCEPT, GuardKind, Nfa, NfaId, RegisterIx, RuleIx, State};
+use crate::machine::nfa::{ACCEPT, Call, GuardKind, Nfa, NfaId, RegisterIx, RuleIx, State};
 use crate::machine::properties::table::{DeclaredProperty, PropertyTable};
 use crate::machine::register::{Items, Register};
 use crate::machine::thread::{Frame, LocalState, StackId, Thread, UNKNOWN_STACK};
@@ -102,11 +102,11 @@ impl LowerBounds {
             State::Byte { to, .. } => at(to).saturating_add(1),
             State::Sparse(edges) => edges.iter().map(|e| at(e.2)).min().unwrap_or(FAR).saturating_add(1),
             State::Union(parts) => parts.iter().map(|&part| at(part)).min().unwrap_or(FAR),
-            State::Call { rule, register, to } | State::CallFresh { rule, register, to } => {
+            State::Call(Call::Rule(rule, register, to) | Call::Fresh(rule, register, to)) => {
                 self.of_text(starts, registers, (rule, register)).saturating_add(at(to))
             }
             // Items belong to the register.
-            State::CallItem { to } | State::Guard { to, .. } => at(to),
+            State::Call(call) => at(call.to()),
         }
     }
 
@@ -120,11 +120,11 @@ impl LowerBounds {
         };
         match nfa.state(state) {
             State::Dead | State::Accept => 0,
-            State::Byte { to, .. } | State::Call { to, .. } | State::CallItem { to } => at(to),
-            State::CallFresh { to, .. } | State::Guard { test: GuardKind::DeclaredProperty(..), to } => {
+            State::Byte { to, .. } => at(to),
+            State::Call(Call::Fresh(_, _, to) | Call::Guard(GuardKind::DeclaredProperty(..), to)) => {
                 at(to).saturating_add(1)
             }
-            State::Guard { to, .. } => at(to),
+            State::Call(call) => at(call.to()),
             State::Sparse(edges) => nearest(&mut edges.iter().map(|e| e.2)),
             State::Union(parts) => nearest(&mut parts.iter().copied()),
         }
@@ -257,8 +257,9 @@ fn around(members: &PropertyTable, slot: &DeclaredProperty) -> u32 {
 fn behind_names(nfa: &Nfa) -> Vec<bool> {
     let mut behind = vec![false; nfa.len()];
     let states = (0..nfa.len() as NfaId).map(|state| nfa.state(state));
-    let mut todo: Vec<NfaId> =
-        states.filter_map(|s| if let State::CallFresh { to, .. } = s { Some(to) } else { None }).collect();
+    let mut todo: Vec<NfaId> = states
+        .filter_map(|s| if let State::Call(Call::Fresh(_, _, to)) = s { Some(to) } else { None })
+        .collect();
     while let Some(state) = todo.pop() {
         if let (false, State::Union(parts)) =
             (std::mem::replace(&mut behind[state as usize], true), nfa.state(state))
@@ -271,7 +272,7 @@ fn behind_names(nfa: &Nfa) -> Vec<bool> {
 
 /// Returns true if a state waits for white space between a comma and the next item.
 fn is_gap(automaton: &Automaton, state: NfaId) -> bool {
-    let item = |to: NfaId| matches!(automaton.nfa.state(to), State::CallItem { .. });
+    let item = |to: NfaId| matches!(automaton.nfa.state(to), State::Call(Call::Item(_)));
     automaton.min_separator_bytes > 0
         && matches!(automaton.nfa.state(state), State::Byte { to, .. } if item(to))
 }

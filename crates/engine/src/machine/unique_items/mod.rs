@@ -24,7 +24,8 @@ mod value;
 
 use std::sync::Arc;
 
-use rustc_hash::FxHashMap;
+use indexmap::IndexMap;
+use rustc_hash::{FxBuildHasher, FxHashMap, FxHashSet};
 
 use super::automaton::Automaton;
 use super::closure::{StackMachine, StepResult};
@@ -101,22 +102,15 @@ impl UniqueArray {
     }
 }
 
-/// The items of an array so far.
-#[derive(Debug, Clone, Copy)]
-struct Link {
-    before: u32,
-    value: ValueId,
-    count: u32,
-}
-
 /// The items of arrays with unique items met so far.
 #[derive(Debug, Clone, Default)]
 pub(super) struct ItemTables {
     /// True if there are such arrays.
     pub on: bool,
     pub values: Values,
-    links: Vec<Link>,
-    link_index: FxHashMap<(u32, ValueId), u32>,
+    /// The items before, the last one, and the number of all. One plus its index stands for an entry,
+    /// and 0 for no items.
+    links: IndexMap<(u32, ValueId), u32, FxBuildHasher>,
     scans: FxHashMap<(TextId, TextId), Scan>,
     pub unbounded: UnboundedStates,
     /// The earlier items that an item may still become, by scope and text, for recent texts.
@@ -165,44 +159,25 @@ impl ItemTables {
 
     /// Returns the bytes held, approximately: texts read, values, and cursors.
     pub fn bytes(&self) -> usize {
-        let lists = self.links.capacity() * size_of::<Link>() + self.link_index.capacity() * 16;
+        let lists = self.links.capacity() * 29;
         let scans = self.scans.capacity() * (size_of::<Scan>() + 9);
         let kept = self.recent.capacity() * 40 + self.cursors * size_of::<ValueCursor>();
         lists + scans + kept + self.values.bytes() + self.spoiling.capacity() * 40
     }
 
-    /// Returns true if an array has a value.
-    fn has(&self, mut items: u32, value: ValueId) -> bool {
-        while items != 0 {
-            let link = self.links[items as usize - 1];
-            if link.value == value {
-                return true;
-            }
-            items = link.before;
-        }
-        false
+    /// Returns the items of an array, the last one first.
+    fn items(&self, items: u32) -> impl Iterator<Item = ValueId> + '_ {
+        let link = |at: u32| Some(*self.links.get_index(at.checked_sub(1)? as usize)?.0);
+        std::iter::successors(link(items), move |&(before, _)| link(before)).map(|(_, value)| value)
     }
 
     fn count(&self, items: u32) -> u32 {
-        items.checked_sub(1).map_or(0, |at| self.links[at as usize].count)
+        items.checked_sub(1).map_or(0, |at| self.links[at as usize])
     }
 
     fn with(&mut self, before: u32, value: ValueId) -> u32 {
         let count = self.count(before) + 1;
-        *self.link_index.entry((before, value)).or_insert_with(|| {
-            self.links.push(Link { before, value, count });
-            self.links.len() as u32
-        })
-    }
-
-    fn items(&self, mut items: u32) -> Vec<ValueId> {
-        let mut all = Vec::with_capacity(self.count(items) as usize);
-        while items != 0 {
-            let link = self.links[items as usize - 1];
-            all.push(link.value);
-            items = link.before;
-        }
-        all
+        self.links.insert_full((before, value), count).0 as u32 + 1
     }
 
     /// Returns the values that may not be the next item although they are new: later positions
@@ -212,7 +187,7 @@ impl ItemTables {
         if let Some(known) = self.spoiling.get(&(register, items)) {
             return known.clone();
         }
-        let (here, taken) = (self.count(items), self.items(items));
+        let (here, taken) = (self.count(items), self.items(items).collect::<FxHashSet<_>>());
         let places: Vec<&Vec<ValueId>> = few.iter().filter(|p| p.0 > here).map(|p| &p.1).collect();
         let mut values: Vec<ValueId> = places.iter().flat_map(|p| p.iter().copied()).collect();
         values.sort_unstable();
@@ -273,7 +248,7 @@ impl ItemTables {
             let text = names.between(at.item, before);
             let value = self.values.read(&text);
             at.ended = Ended::Again;
-            if !self.has(at.items, value) {
+            if !self.items(at.items).any(|item| item == value) {
                 at.ended = Ended::Item(value);
                 at.items = self.with(at.items, value);
             }
@@ -296,7 +271,7 @@ impl ItemTables {
         match scanned.ended {
             Ended::Again => true,
             Ended::Item(value) if self.has_spoiling() => {
-                let before = self.links[scanned.items as usize - 1].before;
+                let before = self.links.get_index(scanned.items as usize - 1).map_or(0, |link| link.0.0);
                 self.spoiling(scope.0, before).contains(&value)
             }
             _ => false,
@@ -319,7 +294,7 @@ impl ItemTables {
                 // Before its bracket an array has no item.
                 _ if scanned.depth == 0 => return Arc::from([]),
                 _ => {
-                    let mut values = self.items(scanned.items);
+                    let mut values: Vec<ValueId> = self.items(scanned.items).collect();
                     values.extend_from_slice(&self.spoiling(scope.0, scanned.items));
                     break values.into_iter().map(ValueCursor::new).collect();
                 }
@@ -339,7 +314,7 @@ impl ItemTables {
 
     /// Returns the cursors that accept a byte, after it.
     pub fn followed(&self, cursors: &[ValueCursor], b: u8) -> Arc<[ValueCursor]> {
-        let expecting = cursors.iter().filter(|cursor| cursor.expects(b, &self.values));
+        let expecting = cursors.iter().filter(|cursor| cursor.next_bytes(&self.values).has(b));
         let mut next = Vec::new();
         for mut cursor in expecting.cloned() {
             if cursor.step(b, &self.values) {

@@ -15,7 +15,7 @@ use rustc_hash::FxHashSet;
 use crate::machine::automaton::Automaton;
 use crate::machine::closure::StackMachine;
 use crate::machine::lazy_dfa::DEAD_STATE;
-use crate::machine::nfa::{Nfa, NfaId, State, TEXT};
+use crate::machine::nfa::{Call, Nfa, NfaId, State, TEXT};
 use crate::machine::properties::seen_names::TextId;
 use crate::machine::register::Register;
 use crate::machine::thread::{LocalState, StackId, Thread};
@@ -84,10 +84,10 @@ fn unbounded_states(nfa: &Nfa, starts: &[NfaId], registers: &[Register]) -> Vec<
                 State::Byte { lo, hi, to } => of(to) && !separates(lo, hi),
                 State::Sparse(edges) => edges.iter().any(|e| of(e.2) && !separates(e.0, e.1)),
                 State::Union(parts) => parts.iter().any(|&p| of(p)),
-                State::Call { rule, register, to } | State::CallFresh { rule, register, to } => {
+                State::Call(Call::Rule(rule, register, to) | Call::Fresh(rule, register, to)) => {
                     of(to) || is_free(&registers[register as usize]) && of(starts[rule.0 as usize])
                 }
-                State::Dead | State::Accept | State::CallItem { .. } | State::Guard { .. } => false,
+                State::Dead | State::Accept | State::Call(_) => false,
             };
             unbounded[s] = found;
             changed |= found;

@@ -18,9 +18,11 @@
 //!
 //! Comparing finished values only: the output could be stuck inside an item that can only repeat.
 
-use rustc_hash::FxHashMap;
+use indexmap::IndexSet;
+use rustc_hash::FxBuildHasher;
 use smallvec::SmallVec;
 
+use crate::byte_set::ByteSet;
 use crate::decimal::Decimal;
 
 /// Index of a value.
@@ -43,8 +45,7 @@ enum Value {
 /// All values met so far.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Values {
-    list: Vec<Value>,
-    index: FxHashMap<Value, ValueId>,
+    list: IndexSet<Value, FxBuildHasher>,
 }
 
 /// A container that is being read.
@@ -61,17 +62,11 @@ pub(crate) fn is_space(b: u8) -> bool {
 impl Values {
     /// Returns the bytes held, without long texts of values.
     pub fn bytes(&self) -> usize {
-        (self.list.capacity() + self.index.capacity()) * size_of::<Value>()
+        self.list.capacity() * (size_of::<Value>() + 17)
     }
 
     fn intern(&mut self, value: Value) -> ValueId {
-        if let Some(&id) = self.index.get(&value) {
-            return id;
-        }
-        let id = self.list.len() as ValueId;
-        self.list.push(value.clone());
-        self.index.insert(value, id);
-        id
+        self.list.insert_full(value).0 as ValueId
     }
 
     /// Returns the value of a text. A text that is no JSON is a value of its own.
@@ -182,28 +177,40 @@ impl ValueCursor {
         ValueCursor { levels: SmallVec::new(), at: At::Value(value) }
     }
 
-    /// Returns false only if [`step`](Self::step) would reject the byte, but is cheaper.
-    #[inline]
-    pub fn expects(&self, b: u8, values: &Values) -> bool {
+    /// Returns the bytes that may come next, perhaps some more.
+    pub fn next_bytes(&self, values: &Values) -> ByteSet {
+        let mut bytes = ByteSet::default();
+        let mut all = |list: &[u8]| list.iter().for_each(|&b| bytes.add(b));
         match &self.at {
-            At::Text(value, at) => match &values.list[*value as usize] {
-                Value::Text(text) => text[*at as usize] == b,
-                _ => false,
-            },
-            At::Key(_) => true,
-            _ if is_space(b) => true,
+            At::Text(value, at) => {
+                if let Value::Text(text) = &values.list[*value as usize] {
+                    all(&text[*at as usize..][..1]);
+                }
+                return bytes;
+            }
+            At::Key(text) => {
+                let level = self.levels.last().map(|level| &values.list[level.value as usize]);
+                if let Some(Value::Object(members)) = level {
+                    let longer = members.iter().filter(|m| m.0.starts_with(text));
+                    longer.for_each(|m| all(m.0.get(text.len()..text.len() + 1).unwrap_or_default()));
+                }
+                return bytes;
+            }
             At::Value(value) => match &values.list[*value as usize] {
-                Value::Text(text) => text.first() == Some(&b),
-                Value::Number(number) => number.may_begin(&[b]),
-                Value::Array(_) => b == b'[',
-                Value::Object(_) => b == b'{',
+                Value::Text(text) => all(&text[..text.len().min(1)]),
+                Value::Number(number) if number.is_negative() => all(b"-"),
+                Value::Number(_) => all(b"-0123456789"),
+                Value::Array(_) => all(b"["),
+                Value::Object(_) => all(b"{"),
             },
-            At::First => b"[]{}\"-0123456789tfn".contains(&b),
-            At::Name => b == b'"',
-            At::Colon => b == b':',
-            At::Number(..) => b"0123456789.eE+-,]}".contains(&b),
-            At::Done => b",]}".contains(&b),
+            At::First => all(b"[]{}\"-0123456789tfn"),
+            At::Name => all(b"\""),
+            At::Colon => all(b":"),
+            At::Number(..) => all(b"0123456789.eE+-,]}"),
+            At::Done => all(b",]}"),
         }
+        all(b" \t\n\r");
+        bytes
     }
 
     /// Takes one more byte; returns true if the text may still become the value. The end of a

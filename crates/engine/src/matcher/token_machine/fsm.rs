@@ -10,11 +10,12 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use rustc_hash::{FxHashMap, FxHashSet};
+use indexmap::IndexSet;
+use rustc_hash::{FxBuildHasher, FxHashMap, FxHashSet};
 
 use crate::constraint::token_machine::{MAX_STATES, MAX_TRANSITIONS, State, TokenFsm, TokenSet};
 use crate::error::{Error, ErrorKind, Result};
-use crate::machine::{ConfigId, DEAD_CONFIG};
+use crate::machine::ConfigId;
 use crate::vocab::{TokenId, Vocabulary};
 use crate::warning::{Warning, WarningKind};
 
@@ -42,8 +43,7 @@ pub(super) struct FsmStates {
     live: Arc<Live>,
     start: u32,
     /// State set by configuration; that of 0, the dead one, is empty.
-    sets: Vec<Arc<[u32]>>,
-    index: FxHashMap<Arc<[u32]>, ConfigId>,
+    sets: IndexSet<Arc<[u32]>, FxBuildHasher>,
     bytes: usize,
 }
 
@@ -84,26 +84,16 @@ impl FsmStates {
     }
 
     fn begin(live: Arc<Live>, start: u32) -> Self {
-        let mut states =
-            FsmStates { live, start, sets: vec![Arc::from([])], index: FxHashMap::default(), bytes: 0 };
+        let mut states = FsmStates { live, start, sets: IndexSet::from_iter([Arc::from([])]), bytes: 0 };
         states.intern(vec![start]);
         states
     }
 
     fn intern(&mut self, set: Vec<u32>) -> ConfigId {
-        if set.is_empty() {
-            return DEAD_CONFIG;
-        }
-        if let Some(&known) = self.index.get(&set[..]) {
-            return known;
-        }
-        let set: Arc<[u32]> = set.into();
-        let config = self.sets.len() as ConfigId;
-        // The set, its two counts, and its entries in both tables.
-        self.bytes += 4 * set.len() + 16 + 40;
-        self.sets.push(set.clone());
-        self.index.insert(set, config);
-        config
+        let bytes = 4 * set.len() + 16 + 40;
+        let (config, is_new) = self.sets.insert_full(set.into());
+        self.bytes += if is_new { bytes } else { 0 };
+        config as ConfigId
     }
 
     fn members(&self, config: ConfigId) -> impl Iterator<Item = &LiveState> {

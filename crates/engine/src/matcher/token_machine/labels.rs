@@ -12,7 +12,8 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
 
-use rustc_hash::FxHashMap;
+use indexmap::IndexSet;
+use rustc_hash::{FxBuildHasher, FxHashMap};
 
 use crate::constraint::token_machine::{LabelItems, LabelNode, LabelTrie};
 use crate::machine::{ConfigId, DEAD_CONFIG};
@@ -41,8 +42,7 @@ pub(super) struct LabelStates {
     places: Vec<LabelPosition>,
     index: FxHashMap<LabelPosition, ConfigId>,
     /// Sets of labels, each sorted.
-    sets: Vec<Arc<[u32]>>,
-    set_index: FxHashMap<Arc<[u32]>, u32>,
+    sets: IndexSet<Arc<[u32]>, FxBuildHasher>,
     set_bytes: usize,
 }
 
@@ -50,7 +50,6 @@ impl LabelStates {
     pub(super) fn new(trie: LabelTrie) -> Self {
         let (least, most, repeats) = trie.counts();
         let start = LabelPosition { later: false, node: 0, used: 0, count: 0 };
-        let none: Arc<[u32]> = Arc::from([]);
         LabelStates {
             trie,
             least,
@@ -58,8 +57,7 @@ impl LabelStates {
             repeats,
             places: vec![start, start],
             index: FxHashMap::from_iter([(start, 1)]),
-            sets: vec![none.clone()],
-            set_index: FxHashMap::from_iter([(none, 0)]),
+            sets: IndexSet::from_iter([Arc::from([])]),
             set_bytes: 0,
         }
     }
@@ -110,15 +108,10 @@ impl LabelStates {
     }
 
     fn intern_set(&mut self, set: Vec<u32>) -> u32 {
-        if let Some(&known) = self.set_index.get(&set[..]) {
-            return known;
-        }
-        let set: Arc<[u32]> = set.into();
-        self.set_bytes += 4 * set.len() + 16 + 40;
-        let id = self.sets.len() as u32;
-        self.sets.push(set.clone());
-        self.set_index.insert(set, id);
-        id
+        let bytes = 4 * set.len() + 16 + 40;
+        let (id, is_new) = self.sets.insert_full(set.into());
+        self.set_bytes += if is_new { bytes } else { 0 };
+        id as u32
     }
 
     fn intern(&mut self, place: LabelPosition) -> ConfigId {
