@@ -26,10 +26,10 @@ use super::confidence::is_forced;
 use super::engine::Engine;
 use super::json_values::{LeafValue, leaf_values};
 use super::output::Output;
+use super::prefix_reader::PrefixReader;
 use super::request::Request;
 use crate::error::{Error, ErrorKind, Result};
 use crate::matcher::Matcher;
-use crate::model::{KvCache, Model};
 use crate::sample::Sampler;
 use crate::vocab::{TokenId, Vocabulary};
 
@@ -122,7 +122,7 @@ impl Engine {
         };
         let prompt = request.prompt.encode(self.vocabulary())?;
         let mut search = AlternativeSearch {
-            reader: self.reader(&prompt)?,
+            reader: self.reader(&prompt)?.0,
             sampler: Sampler::new(request.sampling.clone())?,
             vocab: self.vocabulary(),
             options: *options,
@@ -150,13 +150,6 @@ impl Engine {
         }
         Ok(found)
     }
-
-    fn reader(&self, prompt: &[TokenId]) -> Result<PrefixReader<'_>> {
-        let model = self.target();
-        let (known, _) = self.cached_prefix(prompt);
-        let cache = known.map_or_else(|| model.new_cache(), |known| Ok(known.0))?;
-        Ok(PrefixReader { model, seen: prompt[..cache.len()].to_vec(), cache })
-    }
 }
 
 /// Returns true if a value has ended before byte `at` of the tokens: a number ends only with the
@@ -164,28 +157,6 @@ impl Engine {
 fn has_ended(leaf: &LeafValue, answer: &[u8], offset: usize, at: usize) -> bool {
     let end = offset + leaf.bytes.end;
     end < at || (end == at && !answer[leaf.bytes.end - 1].is_ascii_digit())
-}
-
-/// Runs a model over token sequences that share prefixes.
-struct PrefixReader<'a> {
-    model: &'a Model,
-    cache: KvCache,
-    /// The tokens in the cache.
-    seen: Vec<TokenId>,
-}
-
-impl PrefixReader<'_> {
-    /// Returns the logits after `tokens`, which are not empty.
-    fn logits_after(&mut self, tokens: &[TokenId]) -> Result<Vec<f32>> {
-        let shared = self.seen.iter().zip(tokens).take_while(|(a, b)| a == b).count();
-        let keep = shared.min(tokens.len() - 1);
-        self.cache.truncate(keep);
-        let rest = &tokens[keep..];
-        let rows = self.model.forward(rest, &mut self.cache, rest.len() - 1..rest.len())?;
-        self.seen.clear();
-        self.seen.extend_from_slice(&tokens[..self.cache.len()]);
-        rows.into_iter().next().ok_or_else(|| Error::new(ErrorKind::Model, "a forward without logits"))
-    }
 }
 
 /// The search for the alternatives of the values of one output.
@@ -255,7 +226,7 @@ impl AlternativeSearch<'_> {
             if sequence.len() >= self.context {
                 continue;
             }
-            let mut logits = self.reader.logits_after(&sequence)?;
+            let mut logits = self.reader.logits_from(&sequence, sequence.len())?.swap_remove(0);
             forwards += 1;
             path.matcher.fill_bitmask(&mut mask);
             for (token, log) in self.sampler.log_probabilities(&mut logits, &mask, &sequence)? {

@@ -9,7 +9,7 @@
 //!
 //! That is the shortest in bytes. Where it does not fit, a completion with more bytes may have
 //! fewer tokens. The search for one goes over bytes in layers and merges states of equal length
-//! that look alike (the same mask, the same shape of the bytes that led there). Machines over
+//! that look the same (the same mask, the same shape of the bytes that led there). Machines over
 //! tokens compute their completions themselves.
 //!
 //! # Cost

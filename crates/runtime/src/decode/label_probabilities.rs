@@ -22,10 +22,10 @@ use serde::Serialize;
 
 use super::best_first::SearchEntry;
 use super::engine::Engine;
+use super::prefix_reader::PrefixReader;
 use super::prompt::Prompt;
 use crate::constraint::token_machine::{LabelNode, LabelTrie, Labels};
 use crate::error::{Error, ErrorKind, Result};
-use crate::model::{KvCache, Model};
 use crate::vocab::TokenId;
 
 /// Largest number of tokens that one forward takes ahead of the node it is for.
@@ -150,14 +150,12 @@ impl Engine {
         if prompt.is_empty() {
             return Err(wrong("the prompt is empty"));
         }
-        let (known, shared) = self.cached_prefix(&prompt);
+        let (reader, shared) = self.reader(&prompt)?;
         let mut walk = LabelWalk {
-            model: self.target(),
+            reader,
             trie,
             ends: self.vocabulary().eos(),
-            cache: known.map_or_else(|| self.target().new_cache(), |known| Ok(known.0))?,
             prompt,
-            path: Vec::new(),
             choices: FxHashMap::default(),
             legal_mass: 1.0,
             forwards: 0,
@@ -171,7 +169,8 @@ impl Engine {
             let rows = walk.forward(&[], 0)?;
             walk.look_at_beginning(&rows[0])?;
         }
-        self.keep(&walk.prompt, shared, walk.cache.len(), |n| (walk.cache.prefix(n), None));
+        let cache = &walk.reader.cache;
+        self.keep(&walk.prompt, shared, cache.len(), |n| (cache.prefix(n), None));
         Ok(walk.report(found, all))
     }
 }
@@ -185,13 +184,10 @@ struct Choice {
 
 /// A walk through a trie with a model.
 struct LabelWalk<'a> {
-    model: &'a Model,
+    reader: PrefixReader<'a>,
     trie: &'a LabelTrie,
     ends: &'a [TokenId],
-    cache: KvCache,
     prompt: Vec<TokenId>,
-    /// The tokens of labels in the cache, after the prompt.
-    path: Vec<TokenId>,
     /// Distributions that an earlier forward computed and that are still unused.
     choices: FxHashMap<LabelNode, Choice>,
     legal_mass: f64,
@@ -303,19 +299,8 @@ impl LabelWalk<'_> {
     /// Runs the model over `tokens` after the prompt; returns the logits after the first `from` of
     /// them and after each later one.
     fn forward(&mut self, tokens: &[TokenId], from: usize) -> Result<Vec<Vec<f32>>> {
-        let shared = tokens.iter().zip(&self.path).take_while(|(a, b)| a == b).count();
-        // The token whose logits are needed must go through the model even if it is in the cache.
-        // For the root that is the last token of the prompt.
-        let wanted_from = self.prompt.len() + from - 1;
-        let keep = self.cache.len().min(self.prompt.len() + shared).min(wanted_from);
-        self.cache.truncate(keep);
-        let input: Vec<TokenId> = self.prompt.iter().chain(tokens).skip(keep).copied().collect();
-        let rows = wanted_from - keep..input.len();
-        let result = self.model.forward(&input, &mut self.cache, rows);
-        self.path.clear();
-        self.path.extend_from_slice(&tokens[..(self.cache.len().saturating_sub(self.prompt.len()))]);
         self.forwards += 1;
-        result
+        self.reader.logits_from(&[&self.prompt, tokens].concat(), self.prompt.len() + from)
     }
 
     /// Computes the share of the model's probability on first tokens of labels.

@@ -18,6 +18,7 @@ mod label_probabilities;
 mod origin;
 mod output;
 mod prefix_cache;
+mod prefix_reader;
 mod prompt;
 mod request;
 mod scheduler;
@@ -28,6 +29,7 @@ mod stop;
 mod thinking;
 mod trace;
 mod transcript;
+mod utf8;
 mod watch;
 
 pub use crate::sample::TokenLogprob;

@@ -110,14 +110,14 @@ options! {
 
     /// Ends values of a JSON output that repeat themselves (default: no, but yes in requests of
     /// [`extract`](crate::extract)). A string then closes, an array gets no further item, and the generation continues after it. [`Stats::guarded`](super::Stats::guarded) names
-    /// the values. All modes decide alike. A text that the source repeats in the same way counts as
+    /// the values. All modes decide the same. A text that the source repeats in the same way counts as
     /// no repetition.
     guard: bool = false;
 
     /// Ends a JSON string that does not fit into its `maxLength` at a sentence or a word (default:
     /// no, but yes in requests of [`extract`](crate::extract)). Without this, the string is filled
     /// with what fits. [`Stats::shortened`](super::Stats::shortened) names the strings. All modes
-    /// decide alike. Strings with a pattern, a format or a list of values are left alone. This has
+    /// decide the same. Strings with a pattern, a format or a list of values are left alone. This has
     /// no effect on a beam search.
     end_at_words: bool = false;
 

@@ -15,6 +15,7 @@
 //! Enabling masks only after the marker was rejected: every component that advances would have to
 //! know on which side of it the output is.
 
+use super::utf8::ends_whole;
 use crate::constraint::Constraint;
 use crate::error::Result;
 
@@ -39,7 +40,7 @@ impl Thinking {
     /// Returns true if the marker has to be emitted after `emitted` tokens whose bytes are `text`.
     /// It waits until a character that spans several tokens is complete.
     pub(super) fn is_over(&self, text: &[u8], emitted: usize) -> bool {
-        emitted >= self.budget && is_whole(text)
+        emitted >= self.budget && ends_whole(text)
     }
 
     /// Returns the text that ends thinking after `text`, which does not contain the marker. It is
@@ -70,12 +71,6 @@ impl Thinking {
         let from = (text.len() + 1).saturating_sub(new + end.len());
         text[from..].windows(end.len()).position(|w| w == end).map(|at| from + at + end.len())
     }
-}
-
-/// Returns true if a valid UTF-8 prefix ends with a whole character.
-fn is_whole(text: &[u8]) -> bool {
-    let last = text.iter().rposition(|b| b & 0xc0 != 0x80).unwrap_or(0);
-    std::str::from_utf8(&text[last..]).is_ok()
 }
 
 #[cfg(test)]

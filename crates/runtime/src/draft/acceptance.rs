@@ -14,7 +14,7 @@
 //!
 //! A table by the automaton's configurations was rejected. Their numbers mean nothing in the next
 //! generation of the same grammar when it runs on other tables. Fields with the same name in other
-//! grammars behave alike, too.
+//! grammars behave the same way, too.
 
 use rustc_hash::FxHashMap;
 use serde::Serialize;

@@ -85,7 +85,7 @@ pub struct Gate {
     draft: Option<CostTable>,
     /// Maximum length of a draft.
     max: usize,
-    /// Number of sequences in a forward; all draft alike.
+    /// Number of sequences in a forward, all of which draft.
     sequences: usize,
     /// Number of positions in the cache.
     cached: usize,
@@ -173,7 +173,7 @@ impl Gate {
         Some(report)
     }
 
-    /// Sets the number of sequences in a forward, which all draft alike. A row then costs its share
+    /// Sets the number of sequences in a forward, all of which draft. A row then costs its share
     /// of what the rows of all sequences add to the forward. With many sequences a forward is bound
     /// by arithmetic, and drafts pay less.
     pub fn set_batch_size(&mut self, sequences: usize) {
@@ -187,7 +187,7 @@ impl Gate {
         self.cached = cached;
         self.estimates.next_round();
         self.rounds += 1;
-        // The list is empty meanwhile, so each cost is computed anew.
+        // The list is empty meanwhile, so each cost is computed again.
         let mut forward_ms = std::mem::take(&mut self.forward_ms);
         forward_ms.clear();
         forward_ms.extend((0..=self.max.min(MAX_PRECOMPUTED_ROWS) + 2).map(|rows| self.forward(rows)));

@@ -187,7 +187,7 @@ impl<'e> ExtractorBuilder<'e> {
                 }
                 return Ok(wording);
             }
-            // The embedded models know no other wording, but cannot be told anything in it.
+            // The embedded models know no other wording, but nothing can be added to it.
             (None, None) if self.engine.is_embedded() && plain => Wording::trained()?,
             (None, _) => Wording::general()?,
         };

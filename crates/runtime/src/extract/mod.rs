@@ -23,11 +23,11 @@ mod merge;
 mod notes;
 mod outline;
 mod partial;
+mod quote_strings;
 pub mod schema;
 mod spans;
 mod template;
 mod truncated;
-mod verbatim;
 mod wording;
 
 use ffwd_engine::text::without_mark;

@@ -85,6 +85,15 @@ fn kind<'s>(
         }
         return Some((words.join(" or "), inner));
     }
+    of_types(members, root, depth)
+}
+
+/// Returns the words for the types of a value, and the object in it.
+fn of_types<'s>(
+    members: &'s Map<String, Value>,
+    root: &'s Value,
+    depth: usize,
+) -> Option<(String, Option<&'s Map<String, Value>>)> {
     let types: Vec<&str> = match members.get("type")? {
         Value::String(text) => vec![text],
         Value::Array(list) => list.iter().filter_map(Value::as_str).collect(),

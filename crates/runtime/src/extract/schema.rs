@@ -15,7 +15,7 @@
 use ffwd_engine::text::without_mark;
 use serde_json::Value;
 
-use super::verbatim::quote_free_strings;
+use super::quote_strings::quote_free_strings;
 use crate::constraint::substring::SubstringOptions;
 use crate::constraint::{Constraint, ConstraintBuilder, KeyOrder, Policy, Whitespace};
 use crate::error::{Error, ErrorKind, Result};

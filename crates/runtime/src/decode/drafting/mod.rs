@@ -15,7 +15,6 @@
 //! they save almost no forwards, and every part from here to the attention has to support them.
 
 mod copies;
-mod draft;
 mod needed_logits;
 mod sources;
 
@@ -26,13 +25,12 @@ use super::stats::{Mode, Stats};
 use super::transcript::Transcript;
 use crate::draft::{
     AcceptanceRates, CopyKind, DraftModel, DraftRun, DraftSource, Gate, OutputRegion, Proposal,
-    ProposalContext, ProposalKind,
+    ProposalContext, ProposalKind, RoundEstimate,
 };
 use crate::error::Result;
 use crate::matcher::Matcher;
 use crate::model::Model;
-use crate::vocab::Vocabulary;
-pub(super) use draft::{Draft, FinishedDraft};
+use crate::vocab::{TokenId, Vocabulary};
 pub(super) use needed_logits::needed_logits;
 use needed_logits::{FEW_LEGAL_DIVISOR, legal_if_few};
 pub(super) use sources::SharedDrafts;
@@ -282,6 +280,61 @@ impl Drafter {
             let mut rates = rates.lock().unwrap_or_else(PoisonError::into_inner);
             self.gate.finish(&mut rates, tokens);
         }
+    }
+}
+
+/// A draft under construction. It is a hypothesis throughout: its matcher and text are copies that
+/// run ahead of the output.
+pub(super) struct Draft {
+    run: DraftRun,
+    /// Output and draft as bytes.
+    text: Vec<u8>,
+    /// Estimate of the round so far.
+    estimate: RoundEstimate,
+    /// Maximum length of the draft.
+    room: usize,
+    /// The context of the current turn's copy and call of the draft model.
+    place: ProposalContext,
+    /// Copied proposals that the draft model is to read.
+    copied: DraftRun,
+    /// Number of tokens in the current call of the draft model.
+    call: usize,
+    /// Number of proposals before the current turn.
+    before: usize,
+    /// The forced bytes after the draft, if a forced run does not fit.
+    rest: Vec<u8>,
+    /// Nothing is to be added.
+    done: bool,
+}
+
+impl Draft {
+    /// Returns the number of further proposals that it has room for.
+    fn left(&self) -> usize {
+        self.room.saturating_sub(self.run.len())
+    }
+}
+
+/// A finished draft.
+#[derive(Default)]
+pub(super) struct FinishedDraft {
+    pub run: DraftRun,
+    /// The forced bytes after the proposals.
+    pub rest: Vec<u8>,
+}
+
+impl FinishedDraft {
+    pub fn proposals(&self) -> &[Proposal] {
+        self.run.proposals()
+    }
+
+    /// Returns the tokens of its rows.
+    pub fn tokens(&self) -> impl Iterator<Item = TokenId> + '_ {
+        self.run.tokens()
+    }
+
+    /// Returns true if the proposal after the first `at` is `token`.
+    pub fn proposes(&self, at: usize, token: TokenId) -> bool {
+        self.proposals().get(at).is_some_and(|proposal| proposal.token == token)
     }
 }
 

@@ -5,7 +5,7 @@
 //!
 //! A mask for each position of the draft, which verification needs as well.
 
-use super::draft::FinishedDraft;
+use super::FinishedDraft;
 use crate::decode::watch::OutputWatch;
 use crate::matcher::Matcher;
 use crate::vocab::{TokenId, Vocabulary};

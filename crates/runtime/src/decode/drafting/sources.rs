@@ -8,8 +8,7 @@
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use super::copies::{copies, encode_by_word, encode_value};
-use super::draft::{Draft, FinishedDraft};
-use super::{Drafter, FEW_LEGAL_DIVISOR, legal_if_few};
+use super::{Draft, Drafter, FEW_LEGAL_DIVISOR, FinishedDraft, legal_if_few};
 use crate::decode::request::{DraftOverride, Request};
 use crate::decode::stats::Mode;
 use crate::decode::transcript::Transcript;

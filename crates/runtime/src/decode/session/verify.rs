@@ -108,10 +108,8 @@ impl Session {
             }
             let agreed = draft.proposes(verified.chosen, token);
             if let Some(matcher) = &mut matcher {
-                let next = match draft.run.matcher_after(verified.chosen + 1).filter(|_| agreed) {
-                    Some(next) => next,
-                    None => accepted(matcher, token)?,
-                };
+                let drafted = draft.run.matcher_after(verified.chosen + 1).filter(|_| agreed);
+                let next = drafted.map_or_else(|| accepted(matcher, token), Ok)?;
                 if !self.output.can_end(&next, token, position + 1) {
                     verified.ending = Some(Ending::Closed);
                     verified.free.truncate(verified.tokens.len());

@@ -2,7 +2,7 @@
 //! fit into their `maxLength`.
 //!
 //! Both are decided position by position, from the text so far, the mask row and the logits of that
-//! position. So it does not matter which forward computed the logits, and all modes decide alike.
+//! position. So it does not matter which forward computed the logits, and all modes decide the same.
 //! [`OutputWatch::end_runaway`] takes tokens out of the mask row. What is left is legal, so the
 //! output can still be completed; where nothing would be left, nothing is taken out.
 //!

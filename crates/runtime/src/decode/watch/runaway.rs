@@ -12,6 +12,7 @@
 use rustc_hash::FxHashMap;
 
 use super::repetition::{Extent, repetition};
+use crate::decode::utf8::ends_whole;
 use ffwd_engine::json_scan::{JsonScan, ScanStep};
 
 /// Deepest nesting that is watched, which bounds the cost of a copy of the scan.
@@ -108,12 +109,6 @@ fn is_dominated(array: &[u8], source: &str) -> bool {
         }
         first => matches!(first, Some(b'[' | b'{')),
     }
-}
-
-/// Returns true if a text ends with a whole character.
-fn ends_whole(text: &[u8]) -> bool {
-    let last = text.iter().rposition(|b| b & 0xc0 != 0x80).unwrap_or(0);
-    std::str::from_utf8(&text[last..]).is_ok()
 }
 
 /// Returns true if the source contains a part of a JSON string, which may begin within a character

@@ -16,6 +16,7 @@
 //! Raising the probability of the quotation mark near the limit was rejected: it needs weights, ends
 //! strings that would have fitted, and still cuts words that turn out too long.
 
+use crate::decode::utf8::last_char;
 use crate::vocab::{TokenId, Vocabulary};
 use ffwd_engine::json_scan::StringScan;
 
@@ -140,12 +141,6 @@ fn kind(text: &[u8], next: &[u8]) -> Option<End> {
         _ if last.is_alphanumeric() && (space || matches!(first, ',' | ';' | '!' | '?')) => Some(End::Word),
         _ => None,
     }
-}
-
-/// Returns the last character of a text, unless it is cut.
-fn last_char(text: &[u8]) -> Option<char> {
-    let last = text.iter().rposition(|b| b & 0xc0 != 0x80)?;
-    std::str::from_utf8(&text[last..]).ok()?.chars().next()
 }
 
 /// Returns true for the letters of scripts that put no spaces between words.

@@ -202,7 +202,7 @@ impl Journal {
         Ok(())
     }
 
-    /// Forgets all lines, so that the output begins anew.
+    /// Forgets all lines, so that the output begins again.
     pub fn clear(&mut self) {
         (self.len, self.lines) = (self.head.len() as u64, 0);
         self.old.clear();

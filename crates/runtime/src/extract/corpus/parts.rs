@@ -105,21 +105,14 @@ pub(super) fn join(
         if ended != "stop" && finish == "stop" {
             finish = ended;
         }
-        if let Some(error) = error.filter(|_| incomplete.is_none()) {
-            let (start, end) = (chunk.bytes.start, chunk.bytes.end);
-            let message = format!("part {} of {count}, bytes {start} to {end}: {}", i + 1, error.message());
-            let placed = task.placed(Error::new(error.kind(), message));
-            incomplete = Some(error.hint_text().map_or(placed.clone(), |hint| placed.hint(hint)));
-        }
+        incomplete = incomplete.or_else(|| error.map(|error| part_error(task, i, count, &chunk, &error)));
     }
     let merged = merge_records(records, merge_keys)?;
     for (i, record) in merged.iter().enumerate().filter(|(_, record)| record.chunks.len() > 1) {
         if let Err(error) = check(fits, &texts, record, &whole[record.record].0)
             && incomplete.is_none()
         {
-            let message = format!("record {}, which was merged: {}", i + 1, error.message());
-            let placed = task.placed(Error::new(error.kind(), message));
-            incomplete = Some(error.places().iter().fold(placed, |placed, place| placed.at(place.clone())));
+            incomplete = Some(merged_error(task, i, &error));
             finish = "error";
         }
     }
@@ -136,6 +129,19 @@ pub(super) fn join(
         output: None,
         shown: None,
     })
+}
+
+fn part_error(task: &Task, i: usize, count: usize, chunk: &Chunk, error: &Error) -> Error {
+    let (start, end) = (chunk.bytes.start, chunk.bytes.end);
+    let message = format!("part {} of {count}, bytes {start} to {end}: {}", i + 1, error.message());
+    let placed = task.placed(Error::new(error.kind(), message));
+    error.hint_text().map_or(placed.clone(), |hint| placed.hint(hint))
+}
+
+fn merged_error(task: &Task, i: usize, error: &Error) -> Error {
+    let message = format!("record {}, which was merged: {}", i + 1, error.message());
+    let placed = task.placed(Error::new(error.kind(), message));
+    error.places().iter().fold(placed, |placed, place| placed.at(place.clone()))
 }
 
 /// Checks a record of several parts against the schema. `first` is the record in which it began.

@@ -20,8 +20,8 @@ use super::document::Document;
 use super::grounding::GroundingOptions;
 use super::journal::{FAILURES, Journal, PARTIAL, Resume, Unclaimed, output_exists, with_suffix};
 use super::line::Outcome;
-use super::made_by::{MadeBy, RUNS, Runs};
 use super::parts::{DonePart, TextPart, join, parts};
+use super::provenance::{MadeBy, RUNS, Runs};
 use super::report::{ReportLine, Shown, open_report};
 use super::table::{Lines, TableFormat, WriteTable, no_parquet};
 use super::task::{Key, Task};
@@ -72,7 +72,7 @@ pub enum Start {
     Resume,
     /// Lines of the same texts stay, whatever made them.
     Keep,
-    /// The output begins anew.
+    /// The output begins again, without its records.
     Anew,
 }
 

@@ -35,7 +35,7 @@ impl Task {
 /// What a record was made of: by which run, and a digest of the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Key {
-    /// See [`MadeBy::run`](super::made_by::MadeBy::run).
+    /// See [`MadeBy::run`](super::provenance::MadeBy::run).
     pub run: u64,
     pub text: u128,
 }

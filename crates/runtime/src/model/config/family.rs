@@ -57,24 +57,6 @@ pub(crate) struct Norms {
     pub after: Option<LayerTensor>,
 }
 
-/// The range of a norm of queries and keys.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum QkNorm {
-    /// Each head alone.
-    Heads,
-    /// All heads together.
-    Whole,
-}
-
-/// The entry `attention_bias` of a `config.json`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum AttentionBias {
-    /// If true, all four matrices of the attention have biases.
-    Optional,
-    /// No such models exist.
-    Refused,
-}
-
 /// The layers with a sliding window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Windows {
@@ -119,7 +101,8 @@ pub(crate) struct Family {
     pub feed_forward_norms: Norms,
     /// True if queries and keys are always normed.
     pub qk_norm: bool,
-    pub qk_norm_range: QkNorm,
+    /// True if they are normed over all heads together, not each head alone.
+    pub qk_norm_of_all_heads: bool,
     pub activation: Activation,
     /// Name of the activation's entry in a `config.json`.
     pub activation_key: &'static str,
@@ -129,7 +112,9 @@ pub(crate) struct Family {
     pub pairs_in_gguf: bool,
     /// True if queries, keys and values always have biases.
     pub qkv_bias: bool,
-    pub attention_bias: AttentionBias,
+    /// True if `attention_bias` in a `config.json` adds biases to all four matrices of the attention.
+    /// Other families have no such models.
+    pub attention_bias: bool,
     pub windows: Windows,
     pub rotary_layers: RotaryLayers,
     /// True if rotary positions may be on a part of each head.
@@ -163,13 +148,13 @@ const LLAMA: Family = Family {
     attention_norms: Norms { before: Some(LayerTensor::AttentionNorm), after: None },
     feed_forward_norms: Norms { before: Some(LayerTensor::FeedForwardNorm), after: None },
     qk_norm: false,
-    qk_norm_range: QkNorm::Heads,
+    qk_norm_of_all_heads: false,
     activation: Activation::Silu,
     activation_key: "hidden_act",
     norms_less_one: false,
     pairs_in_gguf: true,
     qkv_bias: false,
-    attention_bias: AttentionBias::Optional,
+    attention_bias: true,
     windows: Windows::AlwaysInGguf,
     rotary_layers: RotaryLayers::All,
     partial_rotary: false,
@@ -188,7 +173,7 @@ const MISTRAL: Family = Family {
     class: "MistralForCausalLM",
     model_type: "mistral",
     gguf: "mistral",
-    attention_bias: AttentionBias::Refused,
+    attention_bias: false,
     windows: Windows::Always,
     kv_heads_default_to_heads: false,
     ..LLAMA
@@ -201,7 +186,7 @@ const QWEN2: Family = Family {
     gguf: "qwen2",
     pairs_in_gguf: false,
     qkv_bias: true,
-    attention_bias: AttentionBias::Refused,
+    attention_bias: false,
     windows: Windows::FromLayer,
     kv_heads_default_to_heads: false,
     ..LLAMA
@@ -257,7 +242,7 @@ const PHI3: Family = Family {
     qkv: &[LayerTensor::Qkv],
     gate_up: &[LayerTensor::GateUp],
     pairs_in_gguf: false,
-    attention_bias: AttentionBias::Refused,
+    attention_bias: false,
     windows: Windows::Always,
     partial_rotary: true,
     default_norm_eps: 1e-5,
@@ -283,7 +268,7 @@ const OLMO2: Family = Family {
     attention_norms: Norms { before: None, after: Some(LayerTensor::AttentionPostNorm) },
     feed_forward_norms: Norms { before: None, after: Some(LayerTensor::FeedForwardPostNorm) },
     qk_norm: true,
-    qk_norm_range: QkNorm::Whole,
+    qk_norm_of_all_heads: true,
     pairs_in_gguf: false,
     default_norm_eps: 1e-5,
     ..LLAMA

@@ -15,7 +15,7 @@
 
 use serde_json::Value;
 
-use super::family::{Activation, AttentionBias, FAMILIES, Family};
+use super::family::{Activation, FAMILIES, Family};
 use super::json_values::{
     DEFAULT_LOCAL_THETA, MAX_CONTEXT, MAX_LAYERS, MAX_VOCAB, MAX_WIDTH, bad, flag, float, number, optional,
     short, unsupported,
@@ -128,7 +128,7 @@ fn check_features(value: &Value, family: &Family) -> Result<bool> {
         }
     }
     let bias = flag(value, "attention_bias")?;
-    if bias && family.attention_bias == AttentionBias::Refused {
+    if bias && !family.attention_bias {
         return Err(unsupported("`attention_bias` in a model of this architecture"));
     }
     let known = match family.activation {

@@ -3,7 +3,7 @@
 //! Every number is checked against a named limit and against the others before anything is
 //! allocated, because the files are untrusted.
 
-use super::family::{Activation, Architecture, QkNorm};
+use super::family::{Activation, Architecture};
 use super::json_values::{MAX_CONTEXT, MAX_LAYERS, MAX_VOCAB, MAX_WIDTH, bad};
 use super::layer_patterns::LayerRotary;
 use super::rope_scaling::RopeScaling;
@@ -159,9 +159,9 @@ impl ModelConfig {
 
     /// Returns the widths of the norms of queries and keys.
     pub(crate) fn qk_norm_widths(&self) -> [usize; 2] {
-        match self.architecture.family().qk_norm_range {
-            QkNorm::Heads => [self.head_dim; 2],
-            QkNorm::Whole => [self.q_dim(), self.kv_dim()],
+        match self.architecture.family().qk_norm_of_all_heads {
+            true => [self.q_dim(), self.kv_dim()],
+            false => [self.head_dim; 2],
         }
     }
 

@@ -39,7 +39,7 @@ const FEW: usize = 2;
 const MANY: usize = 32;
 /// Largest and smallest relative steps by which an observed forward moves a number that is known.
 const STEPS: [f64; 2] = [0.25, 0.02];
-/// The law is replaced by its points after so many forwards that depend on `reading`.
+/// The law is replaced by its points after this number of forwards that depend on `reading`.
 const SETTLED: u32 = 16;
 
 /// The two numbers, with the forwards seen.

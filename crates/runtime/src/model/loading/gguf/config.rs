@@ -25,7 +25,6 @@ const SHORT_DIVISORS: &str = "rope_factors_short.weight";
 const LONG_DIVISORS: &str = "rope_factors_long.weight";
 /// Number of layers of the one Gemma 3 model whose scores have a scale of their own.
 const GEMMA3_27B_LAYERS: usize = 62;
-/// Number of entries kept for a file's number of layers.
 
 /// The divisors of the rotary frequencies in a file.
 struct Divisors {

@@ -12,8 +12,6 @@
 
 use std::ops::Range;
 
-use half::{bf16, f16};
-
 use super::f32_matmul::{COLUMNS_PER_ITEM, Weight, matmul_f32_columns, product_range};
 use super::matrix_product::Matrix;
 use super::quantize::Activations;
@@ -26,30 +24,7 @@ pub(crate) struct Dense<T> {
     width: usize,
 }
 
-/// A float in a file, little-endian.
-pub(crate) trait Stored: Weight {
-    fn from_bytes(bytes: &[u8]) -> Self;
-}
-
-impl Stored for f32 {
-    fn from_bytes(b: &[u8]) -> Self {
-        f32::from_le_bytes([b[0], b[1], b[2], b[3]])
-    }
-}
-
-impl Stored for f16 {
-    fn from_bytes(b: &[u8]) -> Self {
-        f16::from_le_bytes([b[0], b[1]])
-    }
-}
-
-impl Stored for bf16 {
-    fn from_bytes(b: &[u8]) -> Self {
-        bf16::from_le_bytes([b[0], b[1]])
-    }
-}
-
-impl<T: Stored> Dense<T> {
+impl<T: Weight> Dense<T> {
     /// Copies the bytes of each output, which has `width` inputs.
     ///
     /// # Panics
@@ -68,7 +43,7 @@ impl<T: Stored> Dense<T> {
     }
 }
 
-impl<T: Stored> Matrix for Dense<T> {
+impl<T: Weight> Matrix for Dense<T> {
     fn outputs(&self) -> usize {
         self.rows
     }

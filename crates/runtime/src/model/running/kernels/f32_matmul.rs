@@ -20,6 +20,9 @@ pub(super) const COLUMNS_PER_ITEM: usize = 48;
 
 /// A float that is multiplied in single precision.
 pub(crate) trait Weight: Copy + Send + Sync + 'static {
+    /// Returns the number from its bytes in a file, little-endian.
+    fn from_bytes(bytes: &[u8]) -> Self;
+
     /// Returns the number in single precision, exactly.
     fn wide(self) -> f32;
 
@@ -45,40 +48,33 @@ pub(crate) trait Weight: Copy + Send + Sync + 'static {
     }
 }
 
-impl Weight for f32 {
-    fn wide(self) -> f32 {
-        self
-    }
+macro_rules! weights {
+    ($($T:ident: $wide:expr, $load:ident;)+) => {$(
+        impl Weight for $T {
+            fn from_bytes(bytes: &[u8]) -> Self {
+                let mut own = [0; size_of::<$T>()];
+                own.copy_from_slice(bytes);
+                $T::from_le_bytes(own)
+            }
 
-    #[inline(always)]
-    unsafe fn load<V: Simd8>(from: *const Self) -> V {
-        // SAFETY: by the caller's promise.
-        unsafe { V::load(from) }
-    }
+            #[inline(always)]
+            fn wide(self) -> f32 {
+                $wide(self)
+            }
+
+            #[inline(always)]
+            unsafe fn load<V: Simd8>(from: *const Self) -> V {
+                // SAFETY: by the caller's promise.
+                unsafe { V::$load(from) }
+            }
+        }
+    )+};
 }
 
-impl Weight for f16 {
-    fn wide(self) -> f32 {
-        self.to_f32()
-    }
-
-    #[inline(always)]
-    unsafe fn load<V: Simd8>(from: *const Self) -> V {
-        // SAFETY: by the caller's promise.
-        unsafe { V::load_f16(from) }
-    }
-}
-
-impl Weight for bf16 {
-    fn wide(self) -> f32 {
-        self.to_f32()
-    }
-
-    #[inline(always)]
-    unsafe fn load<V: Simd8>(from: *const Self) -> V {
-        // SAFETY: by the caller's promise.
-        unsafe { V::load_bf16(from) }
-    }
+weights! {
+    f32: f32::from, load;
+    f16: f16::to_f32, load_f16;
+    bf16: bf16::to_f32, load_bf16;
 }
 
 /// Multiplies R rows of x with C rows of w.

@@ -38,7 +38,7 @@ pub(crate) trait Matrix: Send + Sync {
 }
 
 /// Computes the products of the same rows with several matrices, whose outputs lie next to each
-/// other. The threads meet once for all matrices for which the rows are rounded alike.
+/// other. The threads meet once for all matrices for which the rows are rounded in the same way.
 pub(crate) fn multiply_all<M>(parts: &[M], x: &mut Activations, out: Out<'_>)
 where
     M: Deref<Target: Matrix> + Sync,
@@ -49,8 +49,8 @@ where
     while let Some(first) = rest.first() {
         assert_eq!(first.inputs(), x.rows.width, "widths of a product");
         first.prepare(x);
-        let alike = rest.iter().take_while(|part| part.is_prepared(x)).count().max(1);
-        let (now, later) = rest.split_at(alike);
+        let same = rest.iter().take_while(|part| part.is_prepared(x)).count().max(1);
+        let (now, later) = rest.split_at(same);
         multiply_prepared(now, x, &target);
         target = target.beginning_at(now.iter().map(|part| part.outputs()).sum());
         rest = later;

@@ -78,10 +78,10 @@ impl TileShape {
         let largest = self.largest();
         // For seven and eight rows one group is faster than two tiles of pairs.
         let most = if self.pairs && left > largest { MOST_ROWS_OF_PAIR } else { largest };
-        let alike = left.div_ceil(left.div_ceil(most).max(1));
-        let next = self.sizes.partition_point(|size| *size < alike);
+        let even = left.div_ceil(left.div_ceil(most).max(1));
+        let next = self.sizes.partition_point(|size| *size < even);
         match self.sizes.get(next) {
-            Some(size) if *size <= alike + 1 => *size,
+            Some(size) if *size <= even + 1 => *size,
             _ => self.sizes[next - 1],
         }
     }

@@ -210,12 +210,7 @@ pub(crate) trait BlockFormat: Copy + Send + Sync + 'static {
 /// # Safety
 /// The numbers exist; and as for all of [`Simd16`].
 #[inline(always)]
-unsafe fn number<V: Simd16, F: BlockFormat + ?Sized>(
-    tile: *const u8,
-    part: usize,
-    half: usize,
-    which: usize,
-) -> V {
+unsafe fn number<V: Simd16, F: BlockFormat>(tile: *const u8, part: usize, half: usize, which: usize) -> V {
     // SAFETY: by the caller's promise.
     unsafe {
         let shared = V::load_half(tile.add(F::SHARED + which * HALVES).cast());

@@ -23,18 +23,12 @@ const LARGEST: f64 = 64.0;
 
 /// Returns random blocks of `weights` weights. All bits are random, but the numbers in half
 /// precision are small.
-fn blocks(kind: TensorType, weights: usize) -> Vec<u8> {
-    let (count, size) = (weights / kind.block_weights(), kind.block_bytes());
+fn blocks<F: BlockFormat>(weights: usize) -> Vec<u8> {
+    let (count, size) = (weights / F::BLOCK_WEIGHTS, F::BLOCK_BYTES);
     let mut bytes: Vec<u8> = noise(count * size, 2).iter().map(|v| ((v + 0.5) * 256.0) as u8).collect();
-    let halves: &[usize] = match kind {
-        TensorType::Q4_1 | TensorType::Q5_1 | TensorType::Q4K | TensorType::Q5K => &[0, 2],
-        TensorType::Q2K => &[80, 82],
-        TensorType::Q3K => &[108],
-        TensorType::Q6K => &[208],
-        _ => &[0],
-    };
+    let halves = &[F::SCALE_AT, F::SCALE_AT + 2][..F::NUMBERS];
     // With two levels of scales, the others are whole numbers up to 128.
-    let most = if kind.block_weights() == BLOCK { 1.0 } else { 1.0 / 64.0 };
+    let most = if F::BLOCK_WEIGHTS == BLOCK { 1.0 } else { 1.0 / 64.0 };
     let numbers = noise(count * halves.len(), 3);
     for (block, numbers) in bytes.chunks_exact_mut(size).zip(numbers.chunks_exact(halves.len())) {
         for (at, number) in halves.iter().zip(numbers) {
@@ -50,7 +44,7 @@ fn packed<F: BlockFormat>(bytes: &[u8], rows: usize, width: usize) -> Packed<F> 
 
 fn of_one<F: BlockFormat>(kind: TensorType, rows: usize, width: usize, check: &impl Check) {
     let width = width.next_multiple_of(F::BLOCK_WEIGHTS);
-    let w = packed::<F>(&blocks(kind, rows * width), rows, width);
+    let w = packed::<F>(&blocks::<F>(rows * width), rows, width);
     let mut wide = vec![0.0; rows * width];
     wide.chunks_exact_mut(width).enumerate().for_each(|(row, wide)| w.row(row, wide));
     check.check(kind, &w, &wide);
@@ -73,7 +67,7 @@ fn blocks_widen_as_candle_widens_them() {
             assert_eq!((F::BLOCK_WEIGHTS, F::BLOCK_BYTES), (kind.block_weights(), kind.block_bytes()));
             assert!(wide.iter().all(|v| f64::from(v.abs()) <= 2.0 * LARGEST), "{kind:?}");
             let Some(dtype) = kind.candle() else { return };
-            let bytes = blocks(kind, wide.len());
+            let bytes = blocks::<F>(wide.len());
             let storage = QStorage::from_data((&bytes).into(), &Device::Cpu, dtype).unwrap();
             let tensor = QTensor::new(storage, (w.rows, w.width)).unwrap();
             let tensor = tensor.dequantize(&Device::Cpu).unwrap();
