@@ -323,16 +323,15 @@ impl<'a, L: Language> Walk<'a, L> {
 
     fn compare_forced(&mut self, matcher: &mut Matcher, state: &L::State, last: Option<TokenId>) -> Check {
         let run = matcher.forced_bytes();
-        let want = match self.language.forced(state) {
-            Forced::Bytes(want) => want,
+        let (want, forced) = match self.language.forced(state) {
+            Forced::Bytes(want) => (want.clone(), !want.is_empty()),
             Forced::Tokens(want) => {
                 let got = matcher.forced_tokens();
                 check(got == want, || format!("forced_tokens: expected {want:?}, got {got:?}"))?;
-                self.words.vocab.decode(&want)
+                (self.words.vocab.decode(&want), !want.is_empty())
             }
         };
-        let forced = matcher.is_forced();
-        check(forced != want.is_empty(), || format!("is_forced: {forced} before {:?}", text(&want)))?;
+        check(matcher.is_forced() == forced, || format!("is_forced: expected {forced}"))?;
         check(run == want, || format!("forced_bytes: expected {:?}, got {:?}", text(&want), text(&run)))?;
         for (name, tokens) in [
             ("forced_tokens", matcher.forced_tokens()),
