@@ -26,7 +26,7 @@ use serde_json::{Value, json};
 struct ExampleFile {
     notation: Notation,
     #[serde(flatten)]
-    groups: BTreeMap<String, Vec<Entry>>,
+    groups: BTreeMap<String, Vec<ExampleEntry>>,
 }
 
 #[derive(Deserialize, Clone, Copy, PartialEq)]
@@ -48,7 +48,7 @@ enum Notation {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Entry {
+struct ExampleEntry {
     /// The text of the constraint, or the name of a file with it.
     #[serde(default)]
     constraint: String,
@@ -153,7 +153,7 @@ impl Notation {
         }
     }
 
-    fn constraint(self, entry: &Entry, text: &str) -> Result<Constraint> {
+    fn constraint(self, entry: &ExampleEntry, text: &str) -> Result<Constraint> {
         let mut builder = Constraint::builder().policy(entry.options.policy());
         for (uri, document) in &entry.documents {
             builder = builder.document(uri, document);
@@ -202,7 +202,7 @@ impl Notation {
 
 /// A literal of a format is checked like a text that is written. One that is valid and not generated is
 /// neither right nor wrong; so may be one that is not valid.
-fn as_literal(entry: &Entry, text: &str, generated: bool, valid: bool) -> Check {
+fn as_literal(entry: &ExampleEntry, text: &str, generated: bool, valid: bool) -> Check {
     let made = Constraint::json_schema(json!({"const": text, "format": entry.constraint}).to_string());
     let kind = made.map(drop).map_err(|e| e.kind());
     let right = match kind {
@@ -230,7 +230,7 @@ fn values() -> Vec<String> {
 }
 
 /// Random members of a regular expression, and texts that differ from them by a character.
-fn near_misses(entry: &Entry, grammar: &CompiledGrammar, judge: &dyn Fn(&str) -> bool) -> Check {
+fn near_misses(entry: &ExampleEntry, grammar: &CompiledGrammar, judge: &dyn Fn(&str) -> bool) -> Check {
     let mut random = Random::new(entry.constraint.len() as u64);
     for _ in 0..60 {
         let mut matcher = grammar.matcher();
@@ -265,24 +265,24 @@ fn near_misses(entry: &Entry, grammar: &CompiledGrammar, judge: &dyn Fn(&str) ->
 
 /// What became of the entries.
 #[derive(Default)]
-struct Counts {
+struct ExampleCounts {
     entries: usize,
     texts: usize,
     judged: usize,
     seen: Seen,
 }
 
-struct Runner {
+struct ExampleRunner {
     setting: Setting,
-    counts: Counts,
+    counts: ExampleCounts,
 }
 
-impl Runner {
+impl ExampleRunner {
     fn compile(&self, constraint: Result<Constraint>) -> Result<(CompiledGrammar, Constraint)> {
         constraint.and_then(|c| Ok((self.setting.compiler.compile(&c)?, c)))
     }
 
-    fn entry(&mut self, notation: Notation, entry: &Entry) -> Check {
+    fn entry(&mut self, notation: Notation, entry: &ExampleEntry) -> Check {
         self.counts.entries += 1;
         let made = self.compile(notation.constraint(entry, &entry.constraint));
         if let Some(fault) = &entry.error {
@@ -315,7 +315,7 @@ impl Runner {
     fn texts(
         &mut self,
         notation: Notation,
-        entry: &Entry,
+        entry: &ExampleEntry,
         constraint: &Constraint,
         grammar: &CompiledGrammar,
     ) -> Check {
@@ -380,9 +380,9 @@ pub fn constraints(name: &str, group: &str) -> Vec<String> {
 }
 
 /// Runs the entries of a file: what is wrong, by the name of the entry.
-fn run(name: &str) -> (Counts, Vec<String>) {
+fn run(name: &str) -> (ExampleCounts, Vec<String>) {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let mut runner = Runner { setting: Setting::new(1, 150, &[]), counts: Counts::default() };
+    let mut runner = ExampleRunner { setting: Setting::new(1, 150, &[]), counts: ExampleCounts::default() };
     let mut wrong = Vec::new();
     let mut file: ExampleFile = read(name);
     for (group, entries) in &mut file.groups {
@@ -401,7 +401,7 @@ fn run(name: &str) -> (Counts, Vec<String>) {
             }
         }
     }
-    let Counts { entries, texts, judged, seen } = &runner.counts;
+    let ExampleCounts { entries, texts, judged, seen } = &runner.counts;
     println!("{name}: {entries} entries, {texts} texts, {judged} judged, {seen:?}");
     (runner.counts, wrong)
 }
@@ -434,7 +434,7 @@ examples! {
 /// An entry that is wrong is named, whatever is wrong with it.
 #[test]
 fn wrong_entries_are_named() {
-    let mut runner = Runner { setting: Setting::new(1, 50, &[]), counts: Counts::default() };
+    let mut runner = ExampleRunner { setting: Setting::new(1, 50, &[]), counts: ExampleCounts::default() };
     for (wrong, part) in [
         ("constraint = 'a*'\naccepts = ['b']", "\"b\" is refused"),
         ("constraint = 'a*'\nrefuses = ['aa']", "\"aa\" is accepted"),
@@ -444,7 +444,7 @@ fn wrong_entries_are_named() {
         ("constraint = '('\nerror = { message = 'xyz' }", "another error"),
         ("constraint = '('", "does not compile"),
     ] {
-        let entry: Entry = toml::from_str(wrong).expect(wrong);
+        let entry: ExampleEntry = toml::from_str(wrong).expect(wrong);
         let fault = runner.entry(Notation::Regex, &entry).expect_err(wrong);
         assert!(fault.contains(part), "{wrong}: {fault}");
     }

@@ -12,7 +12,7 @@ use ffwd::{Constraint, ErrorKind, GrammarSizes, Matcher};
 use ffwd_testkit::env;
 use ffwd_testkit::random::Random;
 use ffwd_testkit::vocab::{Setting, accepts};
-use ffwd_testkit::walk::{Seen, Spelled, Texts, Walk};
+use ffwd_testkit::walk::{ByteLanguage, Seen, Spelled, Walk};
 
 /// An expression of the reference; characters are ASCII.
 #[derive(Debug, Clone)]
@@ -303,7 +303,7 @@ struct Beginnings<'a> {
     alphabet: &'a [u8],
 }
 
-impl Texts for Beginnings<'_> {
+impl ByteLanguage for Beginnings<'_> {
     type State = Vec<u8>;
 
     fn start(&mut self) -> Vec<u8> {

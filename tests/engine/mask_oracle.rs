@@ -61,14 +61,14 @@ fn policies() -> Vec<Policy> {
 
 /// What walks found.
 #[derive(Default)]
-struct Found {
+struct Walked {
     walks: Seen,
     refused: usize,
     unsatisfiable: usize,
 }
 
 /// Runs one walk; an error names the prefix at which engine and reference differ.
-fn walk(constraint: &Constraint, setting: &Setting, seed: u64, seen: &mut Found) -> Check {
+fn walk(constraint: &Constraint, setting: &Setting, seed: u64, seen: &mut Walked) -> Check {
     let mut oracle = Oracle::new(constraint.ir(), constraint.policy(), setting.words.alphabet);
     let start = oracle.start();
     let possible = oracle.alive(start);
@@ -93,7 +93,7 @@ fn walk(constraint: &Constraint, setting: &Setting, seed: u64, seen: &mut Found)
 }
 
 /// A walk in which a panic is a failure like any other.
-fn guarded(constraint: &Constraint, setting: &Setting, seed: u64, seen: &mut Found) -> Check {
+fn guarded(constraint: &Constraint, setting: &Setting, seed: u64, seen: &mut Walked) -> Check {
     catch_unwind(AssertUnwindSafe(|| walk(constraint, setting, seed, seen))).unwrap_or_else(|e| {
         let text = e.downcast_ref::<String>().cloned();
         if text.as_ref().is_some_and(|t| t.contains(ffwd_testkit::oracle::unique::TOO_MUCH)) {
@@ -119,7 +119,7 @@ fn shrink(mut shape: Shape, policy: &Policy, setting: &Setting, mut error: Strin
                     return (shape, error);
                 }
                 let constraint = Constraint::from_ir(candidate.ir(), policy.clone());
-                if let Err(e) = guarded(&constraint, setting, seed, &mut Found::default())
+                if let Err(e) = guarded(&constraint, setting, seed, &mut Walked::default())
                     && !e.contains("left recursion")
                 {
                     (shape, error) = (candidate, e);
@@ -142,7 +142,7 @@ fn random_cases_with(
     settings: &'static [Setting],
     make: impl Fn(&mut Random) -> Shape,
 ) {
-    let (mut seen, mut failures) = (Found::default(), Vec::new());
+    let (mut seen, mut failures) = (Walked::default(), Vec::new());
     for case in 0..env::oracle_cases(default) as u64 {
         let seed = env::oracle_seed() * 1_000_000 + case;
         if env::oracle_only().is_some_and(|only| only != seed) {
@@ -304,7 +304,7 @@ fn found_before() {
 
 /// Constraints made by the front ends.
 fn written(kind: &str, constraints: Vec<(String, Constraint)>) {
-    let mut seen = Found::default();
+    let mut seen = Walked::default();
     let mut failures = Vec::new();
     for (text, constraint) in &constraints {
         for (at, setting) in settings().iter().enumerate() {

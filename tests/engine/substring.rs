@@ -11,7 +11,7 @@ use ffwd::{Compiler, Constraint, ErrorKind};
 use ffwd_testkit::oracle::spelling;
 use ffwd_testkit::random::Random;
 use ffwd_testkit::vocab::{Setting, TestVocab};
-use ffwd_testkit::walk::{Seen, Spelled, Texts, Walk};
+use ffwd_testkit::walk::{ByteLanguage, Seen, Spelled, Walk};
 
 fn settings() -> Vec<Setting> {
     let missing: Vec<u8> = b"b\\\xa9".to_vec();
@@ -86,9 +86,9 @@ fn quoted(text: &str) -> Vec<u8> {
 }
 
 /// A finite language; the state is what is written.
-struct Members(BTreeSet<Vec<u8>>);
+struct FiniteTexts(BTreeSet<Vec<u8>>);
 
-impl Texts for Members {
+impl ByteLanguage for FiniteTexts {
     type State = Vec<u8>;
 
     fn start(&mut self) -> Vec<u8> {
@@ -116,7 +116,7 @@ fn walk(
 ) -> usize {
     let Setting { words, compiler } = setting;
     let can = |text: &Vec<u8>| text.iter().all(|&b| words.alphabet[b as usize]);
-    let texts = Members(texts.into_iter().filter(can).collect());
+    let texts = FiniteTexts(texts.into_iter().filter(can).collect());
     let grammar = match compiler.compile(constraint) {
         Ok(grammar) => grammar,
         Err(error) => {

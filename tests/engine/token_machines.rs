@@ -8,7 +8,7 @@ use ffwd::matcher::Verdict;
 use ffwd::{CompiledGrammar, Compiler, Constraint, ErrorKind, Matcher, TokenId};
 use ffwd_testkit::random::Random;
 use ffwd_testkit::vocab::{TestVocab, row};
-use ffwd_testkit::walk::{Forced, Language, Seen, Walk, forced_tokens};
+use ffwd_testkit::walk::{Forced, Seen, TokenLanguage, Walk, forced_tokens};
 
 /// A machine as a plain list, in which everything is found by trying.
 struct Plain {
@@ -85,7 +85,7 @@ struct Tried<'a> {
     several: usize,
 }
 
-impl Language for Tried<'_> {
+impl TokenLanguage for Tried<'_> {
     type State = BTreeSet<u32>;
     const BYTES: bool = false;
 
@@ -355,7 +355,7 @@ impl Marked<'_> {
     }
 }
 
-impl Language for Marked<'_> {
+impl TokenLanguage for Marked<'_> {
     type State = Vec<TokenId>;
     const BYTES: bool = false;
 

@@ -57,7 +57,7 @@ pub fn load(path: &std::path::Path) -> std::io::Result<Vec<Entry>> {
     // Only "\n" ends a line: strings hold U+2028.
     let lines = text.split('\n').filter(|line| !line.trim().is_empty());
     let entry = |line| {
-        serde_json::from_str(line).map(|line: Line<'_>| Entry {
+        serde_json::from_str(line).map(|line: RawEntry<'_>| Entry {
             id: line.id,
             schema: line.schema.get().to_owned(),
             tests: line
@@ -71,7 +71,7 @@ pub fn load(path: &std::path::Path) -> std::io::Result<Vec<Entry>> {
 }
 
 #[derive(Deserialize)]
-struct Line<'a> {
+struct RawEntry<'a> {
     id: String,
     #[serde(borrow)]
     schema: &'a RawValue,

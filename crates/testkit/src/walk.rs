@@ -24,7 +24,7 @@ use crate::random::Random;
 use crate::vocab::{TestVocab, is_set};
 
 /// What may be written, token by token, found slowly and without the engine's machines.
-pub trait Language {
+pub trait TokenLanguage {
     /// What is known of the output so far.
     type State: Clone + Eq + Hash + Debug;
     /// Whether the language is one of bytes, whatever tokens they come in.
@@ -55,7 +55,7 @@ pub enum Forced {
 }
 
 /// What may be written, as a language of bytes.
-pub trait Texts {
+pub trait ByteLanguage {
     type State: Clone + Eq + Hash + Debug;
 
     fn start(&mut self) -> Self::State;
@@ -70,7 +70,7 @@ pub struct Spelled<'a, T> {
     pub words: &'a TestVocab,
 }
 
-impl<T: Texts> Language for Spelled<'_, T> {
+impl<T: ByteLanguage> TokenLanguage for Spelled<'_, T> {
     type State = T::State;
     const BYTES: bool = true;
 
@@ -105,7 +105,7 @@ impl<T: Texts> Language for Spelled<'_, T> {
 }
 
 /// The texts of a constraint, as its representation says.
-impl Texts for Oracle<'_> {
+impl ByteLanguage for Oracle<'_> {
     type State = Id;
 
     fn start(&mut self) -> Id {
@@ -141,7 +141,7 @@ fn text(bytes: &[u8]) -> String {
 }
 
 /// Walks in progress: the engine and the reference side by side.
-pub struct Walk<'a, L: Language> {
+pub struct Walk<'a, L: TokenLanguage> {
     pub language: L,
     words: &'a TestVocab,
     constraint: &'a Constraint,
@@ -155,7 +155,7 @@ pub struct Walk<'a, L: Language> {
     preferred: &'a [u8],
 }
 
-impl<'a, L: Language> Walk<'a, L> {
+impl<'a, L: TokenLanguage> Walk<'a, L> {
     pub fn new(
         mut language: L,
         words: &'a TestVocab,
@@ -450,7 +450,7 @@ impl<'a, L: Language> Walk<'a, L> {
 }
 
 /// The run of tokens that leave no choice in a language of tokens.
-pub fn forced_tokens<L: Language>(language: &mut L, state: &L::State, alphabet: &[TokenId]) -> Forced {
+pub fn forced_tokens<L: TokenLanguage>(language: &mut L, state: &L::State, alphabet: &[TokenId]) -> Forced {
     let (mut run, mut state) = (Vec::new(), state.clone());
     while !language.may_end(&state) {
         let mut legal = alphabet.iter().copied().filter(|&t| language.allows(&state, t));
