@@ -12,7 +12,7 @@ use ffwd::{Compiler, Constraint, Matcher, Policy, TokenId, Vocabulary};
 use ffwd_testkit::data::{self, Entry};
 use ffwd_testkit::env;
 use ffwd_testkit::random::Random;
-use ffwd_testkit::vocab::TestVocab;
+use ffwd_testkit::vocab::{TestVocab, accepts, is_set};
 
 /// Tokens before a walk heads for its end, and before it is given up.
 const FREE: usize = 60;
@@ -60,14 +60,10 @@ fn single_bytes(vocab: &Vocabulary) -> &'static [TokenId] {
     TOKENS.get_or_init(|| (0..vocab.len() as TokenId).filter(|&t| vocab.token_bytes(t).len() == 1).collect())
 }
 
-fn has(row: &[u32], token: TokenId) -> bool {
-    row[token as usize / 32] >> (token % 32) & 1 == 1
-}
-
 /// A random token of a mask, drawn evenly; with `single`, one of a single byte if there is any.
 fn draw(row: &[u32], vocab: &Vocabulary, single: bool, random: &mut Random) -> Option<TokenId> {
     if single {
-        let bytes: Vec<TokenId> = single_bytes(vocab).iter().copied().filter(|&t| has(row, t)).collect();
+        let bytes: Vec<TokenId> = single_bytes(vocab).iter().copied().filter(|&t| is_set(row, t)).collect();
         if !bytes.is_empty() {
             return Some(*random.pick(&bytes));
         }
@@ -113,13 +109,14 @@ fn walk(matcher: &mut Matcher, vocab: &Vocabulary, random: &mut Random, complete
         }
         matcher.fill_bitmask(&mut row);
         let ends = step >= free || random.chance(25);
-        let accepting = has(&row, vocab.eos()[0]);
+        let accepting = is_set(&row, vocab.eos()[0]);
         for &end in vocab.eos() {
             row[end as usize / 32] &= !(1 << (end % 32));
         }
         // Inside a string only the quote ends anything; a brace there is text.
-        let quote = vocab.token_id("\"").filter(|&t| has(&row, t) && matcher.in_string());
-        let shut = quote.or_else(|| closing(vocab).iter().copied().find(|&t| has(&row, t))).filter(|_| ends);
+        let quote = vocab.token_id("\"").filter(|&t| is_set(&row, t) && matcher.in_string());
+        let shut =
+            quote.or_else(|| closing(vocab).iter().copied().find(|&t| is_set(&row, t))).filter(|_| ends);
         let choice = shut.or_else(|| draw(&row, vocab, ends, random));
         if accepting && (ends || choice.is_none()) {
             matcher.accept_token(vocab.eos()[0]).expect("an end token with its bit set");
@@ -212,39 +209,29 @@ fn walks_end_in_valid_instances() {
     assert!(unfinished.len() * 20 < bench.entries.len(), "{unfinished:?}");
 }
 
+/// Instances of all schemas of the sample, tried against each schema: what is accepted is valid.
 #[test]
-fn instances_are_judged_rightly() {
+fn instances_of_other_schemas_are_judged_rightly() {
     let Some(bench) = bench() else { return };
-    let (mut compiled, mut accepted, mut refused, mut judged) = (0, 0, Vec::new(), 0);
-    let mut wrongly_accepted = Vec::new();
-    for entry in &bench.entries {
-        let constraint = Constraint::builder().policy(policy()).json_schema(&entry.schema);
-        let Ok(grammar) = constraint.and_then(|c| bench.compiler.compile(&c)) else { continue };
-        compiled += 1;
-        for (number, test) in entry.tests.iter().enumerate() {
-            let Some(text) = data::canonical(&test.data) else { continue };
-            let tokens = bench.vocab.encode(&text).expect("text encodes");
-            let mut matcher = grammar.matcher();
-            let whole = tokens.iter().all(|&t| matcher.accept_token(t).is_ok()) && matcher.is_accepting();
-            judged += 1;
-            match (test.valid, whole) {
-                (true, true) => accepted += 1,
-                (true, false) => refused.push(format!("{} {number}", entry.id)),
-                (false, true) => wrongly_accepted.push(format!("{} {number}", entry.id)),
-                (false, false) => {}
+    let compiler = Compiler::new(TestVocab::new(1, 0, &[]).vocab);
+    let all = bench.entries.iter().flat_map(|e| &e.tests).map(|t| t.data.as_str());
+    let small: Vec<&str> = all.filter(|text| text.len() < 300).collect();
+    let mut checked = 0;
+    for (i, entry) in bench.entries.iter().enumerate().filter(|(_, e)| e.schema.len() < 20_000) {
+        let constraint = Constraint::json_schema(&entry.schema);
+        let Ok(grammar) = constraint.and_then(|c| compiler.compile(&c)) else { continue };
+        let schema: serde_json::Value = serde_json::from_str(&entry.schema).expect("a schema is JSON");
+        let Ok(validator) = jsonschema::validator_for(&schema) else { continue };
+        let own = entry.tests.iter().map(|t| t.data.as_str()).filter(|text| text.len() < 5_000);
+        for text in small.iter().copied().skip(i % 7).step_by(7).chain(own) {
+            if accepts(&grammar, text) {
+                let value = serde_json::from_str(text).expect("JSON");
+                assert!(validator.is_valid(&value), "{}: {text}\n{}", entry.id, entry.schema);
+                checked += 1;
             }
         }
     }
-    eprintln!(
-        "{compiled} of {} schemas, {judged} instances: {accepted} valid ones accepted, {} refused; invalid ones \
-         accepted: {}",
-        bench.entries.len(),
-        refused.len(),
-        wrongly_accepted.len()
-    );
-    assert!(wrongly_accepted.is_empty(), "invalid instances accepted: {wrongly_accepted:?}");
-    assert!(compiled * 10 >= bench.entries.len() * 7, "only {compiled} schemas compile");
-    assert!(accepted > 20 * refused.len(), "valid instances refused: {refused:?}");
+    assert!(checked > 400, "{checked}");
 }
 
 // ---- damage ----
@@ -331,22 +318,26 @@ fn damage(text: &str, other: &str, random: &mut Random) -> Vec<u8> {
     bytes
 }
 
+/// Schemas with most keywords.
+const SCHEMAS: [&str; 5] = [
+    r##"{"$defs":{"a":{"type":"object","properties":{"b":{"$ref":"#/$defs/a"},"c":{"enum":[1,"x",null]}}}},"allOf":[{"$ref":"#/$defs/a"},{"required":["c"]}],"patternProperties":{"^x-":{"type":"string","pattern":"^[a-z]{1,3}$"}},"additionalProperties":false}"##,
+    r#"{"oneOf":[{"properties":{"k":{"const":"a"}},"required":["k"]},{"properties":{"k":{"const":"b"}},"required":["k"]}],"minProperties":1}"#,
+    r#"{"type":["array","null"],"prefixItems":[{"type":"integer","minimum":-5,"maximum":1e2,"multipleOf":5}],"items":{"type":"number","multipleOf":0.01},"minItems":1,"maxItems":4}"#,
+    r#"{"if":{"properties":{"t":{"const":1}}},"then":{"required":["u"]},"else":{"not":{"required":["v"]}},"dependentRequired":{"a":["b"]},"propertyNames":{"maxLength":5}}"#,
+    r#"{"type":"string","pattern":"^(a|b)+\\d?$","format":"date-time","minLength":2,"maxLength":30,"anyOf":[{"pattern":"x"},{"not":{"enum":["a","b"]}}]}"#,
+];
+
 #[test]
 fn damaged_schemas_never_panic() {
-    let builtin = [
-        r##"{"type":"object","properties":{"a":{"type":"integer","minimum":3},"b":{"$ref":"#/$defs/x"}},"required":["a"],"$defs":{"x":{"type":"array","items":{"type":"string","pattern":"^a+$"},"minItems":2}}}"##.to_string(),
-        r#"{"anyOf":[{"enum":[1,"x",null]},{"type":"string","format":"date-time","maxLength":30},{"oneOf":[{"const":1},{"const":2}]}]}"#.to_string(),
-    ];
-    let schemas: Vec<&str> = match bench() {
-        Some(bench) => bench.entries.iter().map(|e| e.schema.as_str()).collect(),
-        None => builtin.iter().map(String::as_str).collect(),
-    };
+    let real = bench().into_iter().flat_map(|bench| bench.entries.iter().map(|e| e.schema.as_str()));
+    let schemas: Vec<&str> = SCHEMAS.iter().copied().chain(real).collect();
     let (vocab, compiler) = small();
     let (mut compiled, mut faults) = (0, Vec::new());
-    for number in 0..10_000u64 {
+    for number in 0..18_000u64 {
         let mut random = Random::new(number);
-        let (text, other) = (*random.pick(&schemas), *random.pick(&schemas));
-        let hurt = damage(text, other, &mut random);
+        // Every third one is well known.
+        let text = if number % 3 == 0 { *random.pick(&SCHEMAS) } else { *random.pick(&schemas) };
+        let hurt = damage(text, random.pick::<&str>(&schemas), &mut random);
         let hurt = String::from_utf8_lossy(&hurt).into_owned();
         let run = || exercise(Constraint::builder().policy(policy()).json_schema(&hurt), &vocab, &compiler);
         match catch_unwind(AssertUnwindSafe(run)) {
@@ -358,111 +349,7 @@ fn damaged_schemas_never_panic() {
             }
         }
     }
-    eprintln!("10000 damaged schemas: {compiled} still compile, {} panics", faults.len());
+    eprintln!("18000 damaged schemas: {compiled} still compile, {} panics", faults.len());
     assert!(faults.is_empty(), "{}", faults[..faults.len().min(10)].join("\n"));
     assert!(compiled > 100, "the damage leaves nothing to compile");
-}
-
-#[test]
-fn random_bytes_never_panic() {
-    let (vocab, compiler) = small();
-    const PARTS: &[&str] = &[
-        "(",
-        ")",
-        "[",
-        "]",
-        "{",
-        "}",
-        "*",
-        "+",
-        "?",
-        "|",
-        "^",
-        "$",
-        "\\",
-        "\\p{L}",
-        "\\b",
-        "(?=",
-        "(?:",
-        "{2,3}",
-        "a",
-        "-",
-        "'",
-        "UPPER",
-        "ANY",
-        "\u{1}",
-        "é",
-        "😀",
-        "\"",
-        ":",
-        ",",
-        "0",
-        "1e9",
-        "null",
-        "\\u{110000}",
-        "{1000}",
-        " ",
-        "\"type\"",
-        "\"string\"",
-        "\"pattern\":\"",
-        "[^",
-        "&&",
-        "--",
-        ".",
-    ];
-    let mut parsed = 0;
-    for number in 0..5000u64 {
-        let mut random = Random::new(number);
-        let mut text = String::new();
-        for _ in 0..random.below(20) {
-            if random.chance(90) {
-                text.push_str(random.pick::<&str>(PARTS));
-            } else {
-                text.push(char::from_u32(random.below(0x11_0000) as u32).unwrap_or('\u{fffd}'));
-            }
-        }
-        let made = [Constraint::regex(&text), Constraint::pattern(&text), Constraint::json_schema(&text)];
-        parsed += made.iter().filter(|m| m.is_ok()).count();
-        let quoted = serde_json::json!({"type": "string", "pattern": text}).to_string();
-        for constraint in made.into_iter().chain([Constraint::json_schema(&quoted)]) {
-            exercise(constraint, &vocab, &compiler);
-        }
-        let bytes: Vec<u8> = (0..random.below(200)).map(|_| random.next() as u8).collect();
-        let _ = Constraint::json_schema(String::from_utf8_lossy(&bytes));
-        assert!(Vocabulary::from_bytes(&bytes).is_err());
-    }
-    assert!(parsed > 100, "nothing parsed");
-}
-
-#[test]
-fn deep_and_wide_input_is_refused_or_compiled() {
-    let (vocab, compiler) = small();
-    let many = |open: &str, inner: &str, close: &str, n: usize| open.repeat(n) + inner + &close.repeat(n);
-    let schemas = [
-        many("[", "", "]", 200_000),
-        many("[", "", "", 200_000),
-        many("{\"anyOf\":[", "{}", "]}", 20_000),
-        many("{\"items\":", "{\"type\":\"null\"}", "}", 300),
-        many("{\"items\":", "{\"type\":\"null\"}", "}", 20_000),
-        many("{\"properties\":{\"a\":", "{}", "}}", 20_000),
-        format!("{{\"enum\":[{}0]}}", (1..20_000).map(|n| format!("{n},")).collect::<String>()),
-        format!("{{\"type\":\"string\",\"maxLength\":{}}}", u64::MAX),
-        "{\"type\":\"array\",\"minItems\":4000000000,\"items\":{\"type\":\"null\"}}".to_string(),
-        format!("{{\"type\":\"string\",\"pattern\":\"{}\"}}", many("(", "a", ")", 5_000)),
-        "{\"type\":\"string\",\"pattern\":\"^(((a{1,100}){1,100}){1,100}){1,100}$\"}".to_string(),
-    ];
-    for schema in &schemas {
-        exercise(Constraint::json_schema(schema), &vocab, &compiler);
-    }
-    for text in [
-        many("(", "a", ")", 100_000),
-        many("(?:", "a", ")*", 2_000),
-        "a{1000}{1000}{1000}".into(),
-        "|".repeat(100_000),
-    ] {
-        exercise(Constraint::regex(&text), &vocab, &compiler);
-        exercise(Constraint::pattern(&text), &vocab, &compiler);
-    }
-    // Refusals are what is tested above; one of each kind must still work.
-    assert!(exercise(Constraint::json_schema("{\"items\":{\"items\":{}}}"), &vocab, &compiler));
 }

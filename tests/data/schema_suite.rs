@@ -11,7 +11,7 @@
 //! `FFWD_SUITE_LIST=1` lists the results that are not right.
 
 use ffwd::{CompiledGrammar, Compiler, Constraint, KeyOrder, Policy, Result};
-use ffwd_testkit::vocab::TestVocab;
+use ffwd_testkit::vocab::{TestVocab, accepts};
 use ffwd_testkit::{data, env, remotes};
 
 /// What became of the instances of one file.
@@ -35,12 +35,6 @@ struct Counts {
 fn compile(compiler: &Compiler, schema: &str, policy: Policy, draft: &str) -> Result<CompiledGrammar> {
     let builder = Constraint::builder().policy(policy).resolver(|uri| Ok(remotes::remote(uri, draft)));
     compiler.compile(&builder.json_schema(schema)?)
-}
-
-/// Byte by byte: the first 256 tokens are the bytes.
-fn accepts(grammar: &CompiledGrammar, text: &str) -> bool {
-    let mut matcher = grammar.matcher();
-    text.bytes().all(|b| matcher.accept_token(u32::from(b)).is_ok()) && matcher.is_accepting()
 }
 
 /// Runs a file; `draft` is named in schemas that name none.

@@ -2,7 +2,7 @@
 
 use ffwd::{Compiler, Constraint, ErrorKind, Policy, Whitespace};
 use ffwd_testkit::random::Random;
-use ffwd_testkit::vocab::TestVocab;
+use ffwd_testkit::vocab::{TestVocab, accepts};
 
 fn texts() -> Vec<String> {
     let mut all = vec![String::new()];
@@ -21,30 +21,19 @@ fn texts() -> Vec<String> {
 }
 
 struct SmallTexts {
-    words: TestVocab,
     compiler: Compiler,
     texts: Vec<String>,
 }
 
 impl SmallTexts {
     fn new() -> Self {
-        let words = TestVocab::new(11, 100, &[]);
-        let compiler = Compiler::new(words.vocab.clone());
-        SmallTexts { words, compiler, texts: texts() }
+        SmallTexts { compiler: Compiler::new(TestVocab::new(11, 100, &[]).vocab), texts: texts() }
     }
 
     /// Which of the texts a constraint allows; `None` for a constraint that nothing satisfies.
     fn members(&self, constraint: &Constraint) -> Vec<bool> {
         let grammar = self.compiler.compile(constraint).expect("satisfiable");
-        let member = |text: &String| {
-            let mut matcher = grammar.matcher();
-            let ok = text.bytes().all(|b| {
-                let id = self.words.tokens.iter().position(|t| t[..] == [b]).expect("all bytes");
-                matcher.accept_token(id as u32).is_ok()
-            });
-            ok && matcher.is_accepting()
-        };
-        self.texts.iter().map(member).collect()
+        self.texts.iter().map(|text| accepts(&grammar, text)).collect()
     }
 }
 
@@ -132,13 +121,7 @@ fn values_can_be_joined_but_not_intersected() {
         ("1[]", false),
         ("x1[1]", false),
     ] {
-        let mut matcher = grammar.matcher();
-        let mut bytes = output.bytes();
-        let ok = bytes.all(|b| {
-            let id = setting.words.tokens.iter().position(|t| t[..] == [b]).unwrap();
-            matcher.accept_token(id as u32).is_ok()
-        });
-        assert_eq!(ok && matcher.is_accepting(), expected, "{output}");
+        assert_eq!(accepts(&grammar, output), expected, "{output}");
     }
     for error in [number.and(&text), text.and(&recursive), number.not(), joined.not()] {
         let error = error.unwrap_err();

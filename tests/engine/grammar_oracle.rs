@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 use ffwd::{Constraint, ErrorKind, GrammarSizes, Matcher};
 use ffwd_testkit::env;
 use ffwd_testkit::random::Random;
-use ffwd_testkit::vocab::Setting;
+use ffwd_testkit::vocab::{Setting, accepts};
+use ffwd_testkit::walk::{ByteLanguage, Seen, Spelled, Walk};
 
 /// An expression of the reference; characters are ASCII.
 #[derive(Debug, Clone)]
@@ -30,6 +31,9 @@ struct Reference {
     rules: Vec<Tree>,
     productive: Vec<bool>,
 }
+
+/// Texts of the reference are shorter.
+const LONGEST: usize = 60;
 
 /// What is known of one text: by rule and position, the ends of matches (as bits) and whether the
 /// rest of the text can be the beginning of a match.
@@ -64,7 +68,7 @@ impl Reference {
     /// Whether the text is in the language, and whether it can begin one of its texts.
     fn ask(&self, text: &[u8]) -> (bool, bool) {
         let n = text.len();
-        assert!(n < 60, "positions are bits");
+        assert!(n < LONGEST, "positions are bits");
         let mut table = Table {
             text,
             ends: vec![vec![0; n + 1]; self.rules.len()],
@@ -285,23 +289,39 @@ fn matcher(constraint: &Constraint) -> Matcher {
     setting().compiler.compile(constraint).unwrap_or_else(|e| panic!("{e}")).matcher()
 }
 
-/// A matcher after a text; `None` if it is refused on the way.
-fn after(constraint: &Constraint, text: &str) -> Option<Matcher> {
-    let mut matcher = matcher(constraint);
-    text.bytes().all(|b| matcher.accept_token(token_of(b)).is_ok()).then_some(matcher)
-}
-
 #[track_caller]
-fn check(constraint: &Constraint, yes: &[&str], no: &[&str]) {
-    for text in yes {
-        assert!(after(constraint, text).is_some_and(|m| m.is_accepting()), "refuses {text:?}");
-    }
-    for text in no {
-        assert!(!after(constraint, text).is_some_and(|m| m.is_accepting()), "accepts {text:?}");
+fn check(text: &str, yes: &[&str], no: &[&str]) {
+    let grammar = setting().compiler.compile(&Constraint::ebnf(text).unwrap()).unwrap();
+    for (texts, expected) in [(yes, true), (no, false)] {
+        texts.iter().for_each(|text| assert_eq!(accepts(&grammar, text), expected, "{text:?}"));
     }
 }
 
-/// Every text of up to `longest` characters, and full masks at some of them.
+/// The beginnings of texts over an alphabet.
+struct Beginnings<'a> {
+    reference: &'a Reference,
+    alphabet: &'a [u8],
+}
+
+impl ByteLanguage for Beginnings<'_> {
+    type State = Vec<u8>;
+
+    fn start(&mut self) -> Vec<u8> {
+        Vec::new()
+    }
+
+    fn after(&mut self, text: &Vec<u8>, bytes: &[u8]) -> Option<Vec<u8>> {
+        let longer = [text, bytes].concat();
+        let known = bytes.iter().all(|b| self.alphabet.contains(b));
+        (known && longer.len() < LONGEST && self.reference.ask(&longer).1).then_some(longer)
+    }
+
+    fn may_end(&mut self, text: &Vec<u8>) -> bool {
+        self.reference.ask(text).0
+    }
+}
+
+/// Every text of up to `longest` characters, and a random walk.
 fn compare(reference: &Reference, text: &str, alphabet: &[u8], longest: usize, random: &mut Random) {
     let constraint = match Constraint::ebnf(text) {
         Ok(constraint) => constraint,
@@ -313,15 +333,10 @@ fn compare(reference: &Reference, text: &str, alphabet: &[u8], longest: usize, r
     };
     assert!(reference.productive[0], "{text}\ncompiles, but nothing ends it");
     let mut todo: Vec<(Vec<u8>, Matcher)> = vec![(Vec::new(), matcher(&constraint))];
-    let mut masks = 0;
-    while let Some((prefix, mut matcher)) = todo.pop() {
+    while let Some((prefix, matcher)) = todo.pop() {
         let shown = String::from_utf8_lossy(&prefix).into_owned();
         let accepts = reference.ask(&prefix).0;
         assert_eq!(matcher.is_accepting(), accepts, "{text}\nends after {shown:?}");
-        if masks < 8 && random.chance(20) {
-            masks += 1;
-            compare_mask(reference, &prefix, &mut matcher, text, alphabet);
-        }
         for &b in alphabet {
             let longer = [&prefix[..], &[b]].concat();
             let alive = reference.ask(&longer).1;
@@ -333,23 +348,12 @@ fn compare(reference: &Reference, text: &str, alphabet: &[u8], longest: usize, r
             }
         }
     }
-}
-
-fn compare_mask(reference: &Reference, prefix: &[u8], matcher: &mut Matcher, text: &str, alphabet: &[u8]) {
-    let words = &setting().words;
-    let mut row = vec![0xdead_beef; words.vocab.bitmask_words()];
-    matcher.fill_bitmask(&mut row);
-    for (id, token) in words.tokens.iter().enumerate() {
-        let got = row[id / 32] >> (id % 32) & 1 == 1;
-        let want = if words.eos.contains(&(id as u32)) {
-            reference.ask(prefix).0
-        } else {
-            !token.is_empty()
-                && token.iter().all(|b| alphabet.contains(b))
-                && reference.ask(&[prefix, token].concat()).1
-        };
-        let shown = String::from_utf8_lossy(prefix);
-        assert_eq!(got, want, "{text}\ntoken {:?} after {shown:?}", String::from_utf8_lossy(token));
+    let Setting { words, compiler } = setting();
+    let grammar = compiler.compile(&constraint).expect("it compiled");
+    let language = Spelled { texts: Beginnings { reference, alphabet }, words };
+    let mut walk = Walk::new(language, words, &constraint, compiler, &grammar);
+    for _ in 0..2 {
+        walk.random(4, random, &mut Seen::default()).unwrap_or_else(|e| panic!("{text}\n{e}"));
     }
 }
 
@@ -377,49 +381,12 @@ fn random_grammars_in_lark() {
 
 // ---- grammars that people write ----
 
-const EXPRESSION: &str = include_str!("../../examples/data/expression.gbnf");
 const JSON: &str = include_str!("../../examples/data/json.gbnf");
-const QUERY: &str = include_str!("../../examples/data/query.lark");
-
-#[test]
-fn arithmetic() {
-    let grammar = Constraint::ebnf(EXPRESSION).unwrap();
-    assert!(grammar.warnings().is_empty(), "{:?}", grammar.warnings());
-    let yes = ["1", "1+2", "1 - 2 * x", "-(a1 + 3.5)/f(x, 2^-y)", "--1", "f()", "((((x))))", "1+1+1+1-1"];
-    let no = ["", "+1", "1+", "(1", "1)", "1..2", "f(,)", "1  + 2", "A", "2^", "*", "abcdefghijklmnopq"];
-    check(&grammar, &yes, &no);
-    assert!(after(&grammar, "abcdefghijklmnop").unwrap().is_accepting());
-}
-
-#[test]
-fn queries() {
-    let grammar = Constraint::ebnf(QUERY).unwrap();
-    assert!(grammar.warnings().is_empty(), "{:?}", grammar.warnings());
-    let yes = [
-        "select * from t",
-        "SELECT a, b.c AS d FROM t LEFT JOIN u ON a = b JOIN w ON x<>y WHERE NOT a < 3 OR b = 'it' LIMIT 10;",
-        "select*from t",
-        "  select count(x) , 1 + 2*y\n from t order by -3 desc ;  ",
-        "select a from t where a in (select b from u where (b >= 1.5 and 'x' = c))",
-    ];
-    let no = [
-        "",
-        "select from t",
-        "select * from",
-        "selec t * from t",
-        "select a from t where",
-        "select a from t where a = 'x",
-        "select a from t;;",
-        "select a from t limit x",
-        "SELECT A from t",
-    ];
-    check(&grammar, &yes, &no);
-}
 
 /// JSON by grammar against a parser: random values, spelled in random ways, and damaged ones.
 #[test]
 fn json() {
-    let grammar = Constraint::ebnf(JSON).unwrap();
+    let grammar = setting().compiler.compile(&Constraint::ebnf(JSON).unwrap()).unwrap();
     let mut random = Random::new(5);
     let (mut valid, mut invalid) = (0, 0);
     for _ in 0..1_500 {
@@ -444,7 +411,7 @@ fn json() {
             continue;
         }
         let want = serde_json::from_str::<Box<serde_json::value::RawValue>>(&text).is_ok();
-        let got = after(&grammar, &text).is_some_and(|m| m.is_accepting());
+        let got = accepts(&grammar, &text);
         assert_eq!(got, want, "{text:?}");
         if want { valid += 1 } else { invalid += 1 }
     }
@@ -494,28 +461,6 @@ fn write_json(random: &mut Random, depth: usize, out: &mut String) {
         }
     }
     space(random, out);
-}
-
-#[test]
-fn embedded_schemas() {
-    let grammar = Constraint::ebnf(
-        r##"
-start: "call" NAME "(" %json {"type": "object", "properties": {"n": {"type": "integer"}, "next": {"$ref": "#"}},
-    "required": ["n"], "additionalProperties": false} ")" other?
-other: %json {"enum": ["a}", 1]}
-NAME: /[a-z]+/
-%ignore " "
-"##,
-    )
-    .unwrap();
-    check(
-        &grammar,
-        &[r#"call f({"n":1})"#, r#" call f ( {"n":1,"next":{"n":2}} ) "a}" "#, r#"call f({"n":-7})1"#],
-        &["callf()", r#"call f({"n":1,"next":{}})"#, r#"call f({"n":1,"x":2})"#, r#"call f({"n":1})2"#],
-    );
-    let error = Constraint::ebnf("start: %json {\"type\": 3}").unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::InvalidSchema);
-    assert!(error.places().len() >= 2, "pointer and span: {error}");
 }
 
 // ---- ambiguity ----
@@ -621,11 +566,11 @@ fn long_texts_of_random_grammars() {
 fn nesting_of_any_depth() {
     let deep = 100_000;
     let text = format!("root ::= {}\"a\"{}", "(".repeat(deep), ")".repeat(deep));
-    check(&Constraint::ebnf(&text).unwrap(), &["a"], &["", "aa"]);
+    check(&text, &["a"], &["", "aa"]);
     let text = format!("root ::= {}\"a\"{}", "(".repeat(deep), ")?".repeat(deep));
-    check(&Constraint::ebnf(&text).unwrap(), &["a", ""], &["aa"]);
+    check(&text, &["a", ""], &["aa"]);
     let text = format!("start: {}\"a\"{}", "[".repeat(deep), "]".repeat(deep));
-    check(&Constraint::ebnf(&text).unwrap(), &["a", ""], &["aa"]);
+    check(&text, &["a", ""], &["aa"]);
     for text in [format!("root ::= {}", "(".repeat(deep)), format!("start: {}", "[".repeat(deep))] {
         assert_eq!(Constraint::ebnf(&text).unwrap_err().kind(), ErrorKind::InvalidPattern);
     }
@@ -636,7 +581,7 @@ fn nesting_of_any_depth() {
             text += &format!("r{r} ::= {before}r{}{after} | \"x\"\n", r + 1);
         }
         text += "r5000 ::= \"x\"\n";
-        check(&Constraint::ebnf(&text).unwrap(), &["x"], &["", "y"]);
+        check(&text, &["x"], &["", "y"]);
     }
 }
 
@@ -676,6 +621,6 @@ fn many_rules() {
         );
     }
     let begin = Instant::now();
-    check(&Constraint::ebnf(&text).unwrap(), &["end", "k0 end", "end---"], &["", "k1", "endk"]);
+    check(&text, &["end", "k0 end", "end---"], &["", "k1", "endk"]);
     eprintln!("5,000 rules: {:?}", begin.elapsed());
 }

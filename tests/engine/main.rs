@@ -4,6 +4,7 @@
 
 mod closed_objects;
 mod combinators;
+mod examples;
 mod explain;
 mod forced_prefixes;
 mod fuzz_findings;
@@ -14,8 +15,8 @@ mod hostile_inputs;
 mod label_machines;
 mod mask_oracle;
 mod policies;
-mod rollback;
 mod schema_dedup;
+mod schema_validator;
 mod shared_grammar;
 mod shared_refs;
 mod shortest;

@@ -8,14 +8,8 @@
 use ffwd::{CompiledGrammar, Compiler, Constraint, ErrorKind, KeyOrder, Policy, Result, Whitespace};
 use ffwd_testkit::data::{self, Entry};
 use ffwd_testkit::random::Random;
-use ffwd_testkit::vocab::TestVocab;
+use ffwd_testkit::vocab::{TestVocab, accepts};
 use serde_json::{Value, json};
-
-/// Byte by byte: the first 256 tokens are the bytes.
-fn accepts(grammar: &CompiledGrammar, text: &str) -> bool {
-    let mut matcher = grammar.matcher();
-    text.bytes().all(|b| matcher.accept_token(u32::from(b)).is_ok()) && matcher.is_accepting()
-}
 
 /// The parts of a compact JSON text that are strings, and those that are not.
 fn parts(text: &str) -> Vec<(bool, &str)> {
@@ -243,28 +237,6 @@ fn strict_constraints_have_no_warnings() {
     }
     let grammar = Constraint::ebnf("root ::= \"a\"\nother ::= \"b\"").unwrap();
     assert!(grammar.strict().unwrap_err().message().contains("other"));
-}
-
-#[test]
-fn schemas_inside_other_constraints_are_spelled_as_the_policy_says() {
-    let single = Policy { whitespace: Whitespace::SingleSpace, equal_numbers: true, ..Policy::default() };
-    let schema = r#"{"type": "object", "properties": {"a": {"const": [1, 2]}}, "required": ["a"], "additionalProperties": false}"#;
-    let grammar = format!("start: \"x\" value\nvalue: %json {schema}");
-    let tag = json!({"type": "structural_tag", "format": {"type": "sequence", "elements": [
-        {"type": "const_string", "value": "x"},
-        {"type": "json_schema", "json_schema": serde_json::from_str::<Value>(schema).unwrap()},
-    ]}});
-    let compiler = Compiler::new(TestVocab::new(1, 50, &[]).vocab);
-    for constraint in [
-        Constraint::builder().policy(single.clone()).ebnf(&grammar).unwrap(),
-        Constraint::builder().policy(single.clone()).structural_tag(tag.to_string()).unwrap(),
-    ] {
-        let grammar = compiler.compile(&constraint).unwrap();
-        assert!(accepts(&grammar, r#"x{"a": [1, 2]}"#) && accepts(&grammar, r#"x{"a": [1.0, 2]}"#));
-        assert!(!accepts(&grammar, r#"x{"a":[1,2]}"#));
-    }
-    let compact = compiler.compile(&Constraint::ebnf(&grammar).unwrap()).unwrap();
-    assert!(accepts(&compact, r#"x{"a":[1,2]}"#) && !accepts(&compact, r#"x{"a": [1, 2]}"#));
 }
 
 #[test]

@@ -7,12 +7,11 @@
 use std::collections::BTreeSet;
 
 use ffwd::constraint::substring::{Bounds, MAX_SOURCE_BYTES, Occurrences, Source, SubstringOptions};
-use ffwd::{Compiler, Constraint, ErrorKind, Matcher};
+use ffwd::{Compiler, Constraint, ErrorKind};
 use ffwd_testkit::oracle::spelling;
 use ffwd_testkit::random::Random;
 use ffwd_testkit::vocab::{Setting, TestVocab};
-
-type Language = BTreeSet<Vec<u8>>;
+use ffwd_testkit::walk::{ByteLanguage, Seen, Spelled, Walk};
 
 fn settings() -> Vec<Setting> {
     let missing: Vec<u8> = b"b\\\xa9".to_vec();
@@ -86,39 +85,24 @@ fn quoted(text: &str) -> Vec<u8> {
     [b"\"", &text.bytes().flat_map(spelling).collect::<Vec<u8>>()[..], b"\""].concat()
 }
 
-struct SpanWalk<'a> {
-    words: &'a TestVocab,
-    language: &'a Language,
-    written: Vec<u8>,
-    masks: usize,
-}
+/// A finite language; the state is what is written.
+struct FiniteTexts(BTreeSet<Vec<u8>>);
 
-impl SpanWalk<'_> {
-    fn begins(&self, token: &[u8]) -> bool {
-        let prefix = [&self.written[..], token].concat();
-        self.language.range(prefix.clone()..).next().is_some_and(|member| member.starts_with(&prefix))
+impl ByteLanguage for FiniteTexts {
+    type State = Vec<u8>;
+
+    fn start(&mut self) -> Vec<u8> {
+        Vec::new()
     }
 
-    /// The legal tokens that have bytes, after the mask was compared with them.
-    fn compare(&mut self, matcher: &mut Matcher, what: &str) -> Vec<u32> {
-        let mut row = vec![0xdead_beef; self.words.vocab.bitmask_words()];
-        matcher.fill_bitmask(&mut row);
-        self.masks += 1;
-        let mut legal = Vec::new();
-        for (id, token) in self.words.tokens.iter().enumerate() {
-            let expected = match token.is_empty() {
-                true => self.words.eos.contains(&(id as u32)) && self.language.contains(&self.written),
-                false => self.begins(token),
-            };
-            let found = row[id / 32] >> (id % 32) & 1 == 1;
-            let show = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-            assert_eq!(found, expected, "{what}: {:?} after {:?}", show(token), show(&self.written));
-            if expected && !token.is_empty() {
-                legal.push(id as u32);
-            }
-        }
-        assert_eq!(matcher.is_accepting(), self.language.contains(&self.written), "{what}");
-        legal
+    fn after(&mut self, written: &Vec<u8>, bytes: &[u8]) -> Option<Vec<u8>> {
+        let longer = [written, bytes].concat();
+        let begins = self.0.range(longer.clone()..).next().is_some_and(|member| member.starts_with(&longer));
+        begins.then_some(longer)
+    }
+
+    fn may_end(&mut self, written: &Vec<u8>) -> bool {
+        self.0.contains(written)
     }
 }
 
@@ -126,37 +110,28 @@ impl SpanWalk<'_> {
 fn walk(
     setting: &Setting,
     constraint: &Constraint,
-    texts: Language,
+    texts: BTreeSet<Vec<u8>>,
     random: &mut Random,
     what: &str,
 ) -> usize {
-    let can = |text: &Vec<u8>| text.iter().all(|&b| setting.words.alphabet[b as usize]);
-    let language: Language = texts.into_iter().filter(can).collect();
-    let grammar = match setting.compiler.compile(constraint) {
+    let Setting { words, compiler } = setting;
+    let can = |text: &Vec<u8>| text.iter().all(|&b| words.alphabet[b as usize]);
+    let texts = FiniteTexts(texts.into_iter().filter(can).collect());
+    let grammar = match compiler.compile(constraint) {
         Ok(grammar) => grammar,
         Err(error) => {
             assert_eq!(error.kind(), ErrorKind::Unsatisfiable, "{what}: {error}");
-            assert!(language.is_empty(), "{what}: {error}");
+            assert!(texts.0.is_empty(), "{what}: {error}");
             return 0;
         }
     };
-    assert!(!language.is_empty(), "{what}: compiles, but there is nothing to write");
-    let mut masks = 0;
+    assert!(!texts.0.is_empty(), "{what}: compiles, but there is nothing to write");
+    let (mut walk, mut seen) =
+        (Walk::new(Spelled { texts, words }, words, constraint, compiler, &grammar), Seen::default());
     for _ in 0..3 {
-        let mut matcher = grammar.matcher();
-        let mut walk = SpanWalk { words: &setting.words, language: &language, written: Vec::new(), masks: 0 };
-        loop {
-            let legal = walk.compare(&mut matcher, what);
-            if legal.is_empty() {
-                break;
-            }
-            let token = *random.pick(&legal);
-            matcher.accept_token(token).expect("legal");
-            walk.written.extend_from_slice(&setting.words.tokens[token as usize]);
-        }
-        masks += walk.masks;
+        walk.random(40, random, &mut seen).unwrap_or_else(|e| panic!("{what}: {e}"));
     }
-    masks
+    seen.masks
 }
 
 #[test]
@@ -261,29 +236,6 @@ fn masks_of_json_leaves_with_siblings() {
 }
 
 #[test]
-fn names_may_be_verbatim() {
-    let (text, options) = ("ab b", SubstringOptions::words());
-    let schema = r#"{"type":"object","propertyNames":{"x-verbatim":true},"additionalProperties":{"type":"null"},
-        "properties":{"ab":{"x-verbatim":true,"type":"string"},"c":{"type":"null"}}}"#;
-    let constraint = Constraint::builder().source(text, &options).json_schema(schema).expect("it compiles");
-    let setting = &settings()[0];
-    for (output, expected) in [
-        (r#"{"ab":"b"}"#, true),
-        (r#"{"ab":"ab b","b":null}"#, true),
-        (r#"{"ab b":null}"#, true),
-        (r#"{"ab":"a"}"#, false),
-        (r#"{"c":null}"#, false),
-        (r#"{"a":null}"#, false),
-        (r#"{"":null}"#, false),
-    ] {
-        let mut matcher = setting.compiler.compile(&constraint).expect("it compiles").matcher();
-        let byte = |b: u8| setting.words.tokens.iter().position(|t| t[..] == [b]).expect("all bytes") as u32;
-        let ok = output.bytes().all(|b| matcher.accept_token(byte(b)).is_ok()) && matcher.is_accepting();
-        assert_eq!(ok, expected, "{output}");
-    }
-}
-
-#[test]
 fn formats_pick_their_spans() {
     let text = "due 2024-02-29, not 2023-02-29; paid 2024-03-01";
     let schema = r#"{"type":"string","x-verbatim":true,"format":"date"}"#;
@@ -362,31 +314,10 @@ fn what_is_refused() {
         Constraint::builder().source(text, &SubstringOptions::default()).json_schema(schema)
     };
     let verbatim = r#"{"properties":{"a":{"type":"string","x-verbatim":true}}}"#;
-    let error = Constraint::json_schema(verbatim).expect_err("no source");
-    assert_eq!((error.kind(), error.pointer()), (ErrorKind::InvalidSchema, Some("/properties/a/x-verbatim")));
-    assert!(error.hint_text().is_some_and(|hint| hint.contains("source")));
-    // Where it asks for nothing, nothing is needed.
-    assert!(Constraint::json_schema(r#"{"type":"string","x-verbatim":false}"#).is_ok());
-    assert!(Constraint::json_schema(r#"{"type":"integer","x-verbatim":false}"#).is_ok());
     let large = "x".repeat(MAX_SOURCE_BYTES + 1);
     assert!(quoting(r#"{"type":"integer"}"#, &large).is_ok());
     let error = quoting(verbatim, &large).expect_err("too large");
     assert_eq!((error.kind(), error.pointer()), (ErrorKind::TooComplex, Some("/properties/a/x-verbatim")));
-    let error = quoting(r#"{"type":"string","x-verbatim":"yes"}"#, "a").expect_err("no boolean");
-    assert_eq!((error.kind(), error.pointer()), (ErrorKind::InvalidSchema, Some("/x-verbatim")));
-    for schema in [
-        r#"{"type":"string","not":{"x-verbatim":true}}"#,
-        r#"{"oneOf":[{"type":"string","x-verbatim":true},{"type":"string","maxLength":2}]}"#,
-    ] {
-        let error = quoting(schema, "ab").expect_err("a negation");
-        assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
-        assert!(error.message().contains("x-verbatim"), "{error}");
-        assert!(error.pointer().is_some_and(|p| p.ends_with("/x-verbatim")), "{error}");
-    }
-    // Branches that exclude each other need no negation.
-    assert!(quoting(r#"{"oneOf":[{"type":"string","x-verbatim":true},{"type":"null"}]}"#, "ab").is_ok());
-    let longer = quoting(r#"{"type":"string","x-verbatim":true,"minLength":3}"#, "ab");
-    assert_eq!(longer.expect_err("too long").kind(), ErrorKind::Unsatisfiable);
     let substring = |text: &str, bounds: Bounds, min_chars| {
         let options = SubstringOptions { bounds, min_chars };
         Constraint::substring(text, &options).map(drop).map_err(|e| e.kind())

@@ -5,9 +5,10 @@ use std::collections::BTreeSet;
 
 use ffwd::constraint::token_machine::{Labels, TokenFsm, TokenMasks, TokenSet};
 use ffwd::matcher::Verdict;
-use ffwd::{Compiler, Constraint, ErrorKind, Matcher, TokenId};
+use ffwd::{CompiledGrammar, Compiler, Constraint, ErrorKind, Matcher, TokenId};
 use ffwd_testkit::random::Random;
 use ffwd_testkit::vocab::{TestVocab, row};
+use ffwd_testkit::walk::{Forced, Seen, TokenLanguage, Walk, forced_tokens};
 
 /// A machine as a plain list, in which everything is found by trying.
 struct Plain {
@@ -65,11 +66,6 @@ impl Plain {
         None
     }
 
-    fn legal(&self, at: &BTreeSet<u32>, alphabet: &[TokenId]) -> BTreeSet<TokenId> {
-        let completable = |t: &TokenId| self.shortest(&self.step(at, *t), alphabet).is_some();
-        alphabet.iter().copied().filter(completable).collect()
-    }
-
     /// The state that compiling must report: reachable, not accepting and without a transition.
     fn empty_states(&self, alphabet: &[TokenId]) -> BTreeSet<u32> {
         let mut reached = BTreeSet::from([0]);
@@ -82,12 +78,51 @@ impl Plain {
     }
 }
 
+/// A machine over some tokens, and the number of times that it was in several states at once.
+struct Tried<'a> {
+    plain: &'a Plain,
+    alphabet: &'a [TokenId],
+    several: usize,
+}
+
+impl TokenLanguage for Tried<'_> {
+    type State = BTreeSet<u32>;
+    const BYTES: bool = false;
+
+    fn start(&mut self) -> BTreeSet<u32> {
+        BTreeSet::from([0])
+    }
+
+    fn after(&mut self, at: &BTreeSet<u32>, token: TokenId) -> BTreeSet<u32> {
+        self.several += usize::from(at.len() > 1);
+        self.plain.step(at, token)
+    }
+
+    fn allows(&mut self, at: &BTreeSet<u32>, token: TokenId) -> bool {
+        self.alphabet.contains(&token)
+            && self.plain.shortest(&self.plain.step(at, token), self.alphabet).is_some()
+    }
+
+    fn may_end(&mut self, at: &BTreeSet<u32>) -> bool {
+        self.plain.accepts(at)
+    }
+
+    fn forced(&mut self, at: &BTreeSet<u32>) -> Forced {
+        forced_tokens(self, at, self.alphabet)
+    }
+
+    fn shortest(&mut self, at: &BTreeSet<u32>) -> Option<usize> {
+        self.plain.shortest(at, self.alphabet)
+    }
+}
+
 #[test]
 fn hand_built_machines_are_what_trying_all_strings_says() {
     let words = TestVocab::new(5, 60, &[]);
     let compiler = Compiler::new(words.vocab.clone());
     let special = words.vocab.token_id("{}<|pad|>").expect("a special token that ends nothing");
-    let (mut compiled, mut empty, mut hopeless, mut walked, mut sets) = (0, 0, 0, 0, 0);
+    let (mut compiled, mut empty, mut hopeless, mut several) = (0, 0, 0, 0);
+    let mut seen = Seen::default();
     for seed in 0..400 {
         let mut random = Random::new(seed);
         let mut alphabet: Vec<TokenId> =
@@ -96,7 +131,8 @@ fn hand_built_machines_are_what_trying_all_strings_says() {
         alphabet.dedup();
         let plain = Plain::random(&mut random, &alphabet);
         let start = BTreeSet::from([0]);
-        let grammar = compiler.compile(&Constraint::token_fsm(&plain.machine()));
+        let constraint = Constraint::token_fsm(&plain.machine());
+        let grammar = compiler.compile(&constraint);
         let bad = plain.empty_states(&alphabet);
         if !bad.is_empty() {
             let error = grammar.expect_err("a state with an empty mask").to_string();
@@ -113,91 +149,18 @@ fn hand_built_machines_are_what_trying_all_strings_says() {
         }
         let grammar = grammar.expect("a machine that can be completed");
         compiled += 1;
-        let mut matcher = grammar.matcher();
-        // Positions so far, the current one last, and forks taken on the way with what they must
-        // say.
-        let mut path = vec![start];
-        let mut tokens: Vec<TokenId> = Vec::new();
-        let mut forks: Vec<(Matcher, usize)> = Vec::new();
-        for _ in 0..60 {
-            let at = path.last().expect("never empty").clone();
-            sets += usize::from(at.len() > 1);
-            let legal = plain.legal(&at, &alphabet);
-            let may_end = plain.accepts(&at);
-            let mut expected = legal.clone();
-            expected.extend(words.eos.iter().filter(|_| may_end));
-            assert_eq!(row(&mut matcher), expected, "seed {seed} after {tokens:?}");
-            assert!(!expected.is_empty(), "never stuck");
-            assert_eq!(matcher.is_accepting(), may_end);
-            assert_eq!(matcher.is_terminated(), may_end && legal.is_empty());
-            for t in 0..words.vocab.logits_size() as TokenId {
-                assert_eq!(matcher.allows(t), expected.contains(&t));
-            }
-            // The forced run: as long as nothing can be chosen.
-            let (mut run, mut here) = (Vec::new(), at.clone());
-            while !plain.accepts(&here) && plain.legal(&here, &alphabet).len() == 1 {
-                let token = *plain.legal(&here, &alphabet).first().expect("one");
-                here = plain.step(&here, token);
-                run.push(token);
-            }
-            assert_eq!(matcher.forced_tokens(), run);
-            assert_eq!(matcher.forced_bytes(), words.vocab.decode(&run));
-            let completion = matcher.token_completion().expect("of tokens");
-            assert_eq!(Some(completion.len()), plain.shortest(&at, &alphabet), "the shortest");
-            let mut behind = matcher.fork();
-            assert!(completion.iter().all(|&t| behind.accept_token(t).is_ok()) && behind.is_accepting());
-            // How many random tokens would be accepted.
-            let some: Vec<TokenId> = (0..4).map(|_| *random.pick(&alphabet)).collect();
-            let mut here = at.clone();
-            let taken = some.iter().take_while(|&&t| {
-                let legal = plain.legal(&here, &alphabet).contains(&t);
-                here = plain.step(&here, t);
-                legal
-            });
-            assert_eq!(matcher.validate_tokens(&some), taken.count());
-            match random.below(10) {
-                0 if !tokens.is_empty() => {
-                    let n = random.below(tokens.len() + 1);
-                    matcher.rollback(n);
-                    tokens.truncate(tokens.len() - n);
-                    path.truncate(path.len() - n);
-                }
-                1 => forks.push((matcher.fork(), tokens.len())),
-                2 if !forks.is_empty() => {
-                    let (fork, len) = forks.swap_remove(random.below(forks.len()));
-                    assert_eq!(fork.num_accepted(), len);
-                    assert_eq!(
-                        fork.tokens()[..len.min(tokens.len())],
-                        fork.tokens()[..len.min(tokens.len())]
-                    );
-                    matcher = fork;
-                    tokens = matcher.tokens();
-                    path.truncate(1);
-                    for &t in &tokens {
-                        let next = plain.step(path.last().expect("never empty"), t);
-                        path.push(next);
-                    }
-                }
-                _ if legal.is_empty() => {
-                    let n = random.below(tokens.len() + 1);
-                    matcher.rollback(n);
-                    tokens.truncate(tokens.len() - n);
-                    path.truncate(path.len() - n);
-                }
-                _ => {
-                    let token = *random.pick(&legal.iter().copied().collect::<Vec<_>>());
-                    matcher.accept_token(token).expect("its bit is set");
-                    tokens.push(token);
-                    path.push(plain.step(&at, token));
-                    walked += 1;
-                }
-            }
+        let language = Tried { plain: &plain, alphabet: &alphabet, several: 0 };
+        let mut walk = Walk::new(language, &words, &constraint, &compiler, &grammar);
+        for _ in 0..3 {
+            let result = walk.random(40, &mut random, &mut seen);
+            result.unwrap_or_else(|e| panic!("seed {seed}: {e}"));
         }
+        several += walk.language.several;
     }
     // Every kind of outcome was met, and overlapping transitions, too.
     assert!(
-        compiled > 100 && empty > 30 && hopeless > 10 && walked > 2000 && sets > 500,
-        "{compiled} {empty} {hopeless} {walked} {sets}"
+        compiled > 100 && empty > 30 && hopeless > 10 && seen.masks > 5000 && several > 500,
+        "{compiled} {empty} {hopeless} {seen:?} {several}"
     );
 }
 
@@ -365,6 +328,70 @@ fn is_text(bytes: &[u8]) -> bool {
     std::str::from_utf8(bytes).is_err_and(|e| e.error_len().is_none()) || std::str::from_utf8(bytes).is_ok()
 }
 
+/// A text up to a marker, and the tokens of another grammar behind it.
+struct Marked<'a> {
+    words: &'a TestVocab,
+    marker: &'static str,
+    behind: &'a CompiledGrammar,
+    /// States asked about on either side of the marker.
+    counts: [usize; 2],
+}
+
+impl Marked<'_> {
+    fn text(&self, path: &[TokenId]) -> Vec<u8> {
+        path.iter().flat_map(|&t| self.words.tokens[t as usize].clone()).collect()
+    }
+
+    fn has(&self, text: &[u8]) -> bool {
+        text.windows(self.marker.len()).any(|w| w == self.marker.as_bytes())
+    }
+
+    /// The matcher of what stands behind the marker, if it has come.
+    fn tail(&self, path: &[TokenId]) -> Option<Matcher> {
+        let split = (0..=path.len()).find(|&n| self.has(&self.text(&path[..n])))?;
+        let mut matcher = self.behind.matcher();
+        path[split..].iter().for_each(|&t| matcher.accept_token(t).unwrap());
+        Some(matcher)
+    }
+}
+
+impl TokenLanguage for Marked<'_> {
+    type State = Vec<TokenId>;
+    const BYTES: bool = false;
+
+    fn start(&mut self) -> Vec<TokenId> {
+        Vec::new()
+    }
+
+    fn after(&mut self, path: &Vec<TokenId>, token: TokenId) -> Vec<TokenId> {
+        [path, &[token][..]].concat()
+    }
+
+    fn allows(&mut self, path: &Vec<TokenId>, token: TokenId) -> bool {
+        if let Some(mut matcher) = self.tail(path) {
+            return !self.words.eos.contains(&token) && matcher.allows(token);
+        }
+        let bytes = &self.words.tokens[token as usize];
+        let all = [&self.text(path), &bytes[..]].concat();
+        !bytes.is_empty() && is_text(&all) && !self.has(&all[..all.len() - 1])
+    }
+
+    fn may_end(&mut self, path: &Vec<TokenId>) -> bool {
+        self.tail(path).is_some_and(|matcher| matcher.is_accepting())
+    }
+
+    fn forced(&mut self, path: &Vec<TokenId>) -> Forced {
+        let tail = self.tail(path);
+        self.counts[usize::from(tail.is_some())] += 1;
+        Forced::Tokens(tail.map_or(Vec::new(), |mut matcher| matcher.forced_tokens()))
+    }
+
+    /// A character that is not whole yet cannot be completed by a marker alone.
+    fn must_complete(&mut self, path: &Vec<TokenId>) -> bool {
+        self.tail(path).is_some() || std::str::from_utf8(&self.text(path)).is_ok()
+    }
+}
+
 #[test]
 fn tokens_behind_a_marker_come_behind_the_first_one() {
     let words = TestVocab::new(5, 60, &[]);
@@ -373,83 +400,21 @@ fn tokens_behind_a_marker_come_behind_the_first_one() {
     let mut fsm = TokenFsm::new();
     fsm.add_transition(0, [special, 65], 1).add_transition(1, 66, 1).add_transition(1, [67, 68], 2).accept(2);
     let tokens = Constraint::token_fsm(&fsm);
-    let alone = compiler.compile(&tokens).unwrap();
-    let (mut inside, mut behind, mut ended) = (0, 0, 0);
+    let behind = &compiler.compile(&tokens).unwrap();
+    let (mut seen, mut counts) = (Seen::default(), [0; 2]);
     for (seed, marker) in ["]}", "--", "null", "\n", "\"\"\"", "é"].into_iter().enumerate() {
-        let grammar = compiler.compile(&tokens.behind_marker(marker).unwrap()).unwrap();
+        let constraint = tokens.behind_marker(marker).unwrap();
+        let grammar = compiler.compile(&constraint).unwrap();
+        let language = Marked { words: &words, marker, behind, counts: [0; 2] };
+        let mut walk = Walk::new(language, &words, &constraint, &compiler, &grammar);
+        walk.prefer(marker.as_bytes());
         let mut random = Random::new(seed as u64);
-        let mut matcher = grammar.matcher();
-        let mut path: Vec<TokenId> = Vec::new();
-        for _ in 0..400 {
-            // How many tokens the text has, if its marker has come.
-            let text = |n: usize| {
-                path[..n].iter().flat_map(|&t| words.tokens[t as usize].clone()).collect::<Vec<_>>()
-            };
-            let has = |text: &[u8]| text.windows(marker.len()).any(|w| w == marker.as_bytes());
-            let split = (0..=path.len()).find(|&n| has(&text(n)));
-            let mut expected = BTreeSet::new();
-            match split {
-                Some(n) => {
-                    let mut reference = alone.matcher();
-                    path[n..].iter().for_each(|&t| reference.accept_token(t).unwrap());
-                    expected = row(&mut reference);
-                    assert_eq!(matcher.is_accepting(), reference.is_accepting());
-                    assert_eq!(matcher.is_terminated(), reference.is_terminated());
-                    assert_eq!(matcher.forced_tokens(), reference.forced_tokens());
-                    behind += 1;
-                }
-                None => {
-                    for (t, bytes) in words.tokens.iter().enumerate().filter(|(_, bytes)| !bytes.is_empty()) {
-                        let all = [text(path.len()), bytes.clone()].concat();
-                        if is_text(&all) && !has(&all[..all.len() - 1]) {
-                            expected.insert(t as TokenId);
-                        }
-                    }
-                    assert!(!matcher.is_accepting() && !matcher.is_terminated());
-                    assert!(matcher.forced_tokens().is_empty());
-                    inside += 1;
-                }
-            }
-            assert_eq!(row(&mut matcher), expected, "{marker:?} after {path:?}");
-            for t in 0..words.vocab.logits_size() as TokenId {
-                assert_eq!(matcher.allows(t), expected.contains(&t), "{marker:?} after {path:?}: {t}");
-                let verdict = matcher.explain(t).verdict;
-                assert_eq!(verdict == Verdict::Legal, expected.contains(&t), "{verdict:?}");
-            }
-            let mut fork = matcher.fork();
-            // A character that is not whole yet cannot be completed by a marker alone.
-            if split.is_some() || std::str::from_utf8(&text(path.len())).is_ok() {
-                let completion = matcher.token_completion().expect("there always is one");
-                assert!(
-                    completion.iter().all(|&t| fork.accept_token(t).is_ok()),
-                    "{completion:?} after {path:?}"
-                );
-                assert!(fork.is_accepting());
-            }
-            let legal: Vec<TokenId> = expected.into_iter().filter(|t| !words.eos.contains(t)).collect();
-            let marked: Vec<TokenId> = legal
-                .iter()
-                .copied()
-                .filter(|&t| {
-                    marker.as_bytes().contains(&words.tokens[t as usize].first().copied().unwrap_or(b'x'))
-                })
-                .collect();
-            if legal.is_empty() || random.chance(8) {
-                ended += usize::from(legal.is_empty());
-                let n = random.below(path.len() + 1);
-                matcher.rollback(n);
-                path.truncate(path.len() - n);
-            } else {
-                let from = if marked.is_empty() || random.chance(40) { &legal } else { &marked };
-                let token = *random.pick(from);
-                matcher.accept_token(token).expect("its bit is set");
-                path.push(token);
-            }
+        for _ in 0..24 {
+            walk.random(20, &mut random, &mut seen).unwrap_or_else(|e| panic!("{marker:?} {e}"));
         }
+        counts = [0, 1].map(|i| counts[i] + walk.language.counts[i]);
     }
-    assert!(inside > 500 && behind > 300 && ended > 20, "{inside} {behind} {ended}");
-    assert_eq!(
-        tokens.behind_marker("a").unwrap().behind_marker("b").unwrap_err().kind(),
-        ErrorKind::Unsupported
-    );
+    assert!(counts[0] > 500 && counts[1] > 300 && seen.finished > 20, "{counts:?} {seen:?}");
+    let twice = tokens.behind_marker("a").unwrap().behind_marker("b");
+    assert_eq!(twice.unwrap_err().kind(), ErrorKind::Unsupported);
 }

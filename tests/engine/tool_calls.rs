@@ -7,6 +7,7 @@ use ffwd::constraint::tools::{Calls, ToolCall, ToolChoice, ToolStyle, Tools};
 use ffwd::{Compiler, ErrorKind, Policy, Whitespace};
 use ffwd_testkit::random::Random;
 use ffwd_testkit::vocab::TestVocab;
+use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 /// The functions, and arguments that they take.
@@ -268,164 +269,56 @@ fn random_walks_are_read_and_valid() {
     assert!(seen > 300, "{seen}");
 }
 
-/// Replies as they stand in the models' documents.
+/// A reply of a model, and what it holds.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Reply {
+    style: String,
+    reply: String,
+    #[serde(default)]
+    thoughts: String,
+    #[serde(default)]
+    text: String,
+    /// Names and arguments.
+    #[serde(default)]
+    calls: Vec<String>,
+    /// Whether the constraint writes it, too.
+    #[serde(default)]
+    written: bool,
+    error: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Replies {
+    replies: Vec<Reply>,
+}
+
+/// Replies as they stand in the models' documents, and what templates write in a second way.
 #[test]
 fn replies_of_models() {
-    let tools = tools();
-    let read = |style, reply: &str| {
-        let reply = tools.read(style, reply).unwrap_or_else(|e| panic!("{e}: {reply}"));
-        let calls: Vec<_> = reply.calls.iter().map(|c| format!("{} {}", c.name, c.arguments)).collect();
-        (reply.text, calls.join(" | "))
-    };
-    let oslo = r#"get_weather {"city": "Oslo"}"#;
-    assert_eq!(
-        read(
-            ToolStyle::Hermes,
-            "Hm.\n<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {\"city\": \"Oslo\"}}\n</tool_call>"
-        ),
-        ("Hm.\n".into(), oslo.into())
-    );
-    assert_eq!(
-        read(
-            ToolStyle::Kimi,
-            "<|tool_calls_section_begin|><|tool_call_begin|>functions.get_weather:0<|tool_call_argument_begin|>{\"city\": \"Oslo\"}<|tool_call_end|><|tool_call_begin|>functions.now:1<|tool_call_argument_begin|>{}<|tool_call_end|><|tool_calls_section_end|>"
-        ),
-        (String::new(), format!("{oslo} | now {{}}"))
-    );
-    assert_eq!(
-        read(
-            ToolStyle::QwenCoder,
-            "<tool_call>\n<function=get_weather>\n<parameter=city>\n12\n</parameter>\n<parameter=days>\n3\n</parameter>\n</function>\n</tool_call>"
-        ),
-        (String::new(), r#"get_weather {"city":"12","days":3}"#.into())
-    );
-    // Keys and values on one line, as GLM 4.7 writes them.
-    assert_eq!(
-        read(
-            ToolStyle::Glm,
-            "<tool_call>get<arg_key>ids</arg_key><arg_value>[\"a\"]</arg_value></tool_call>"
-        ),
-        (String::new(), r#"get {"ids":["a"]}"#.into())
-    );
-    // A value that could be either is what the style says, or JSON.
-    let either = |style, reply: &str| read(style, reply).1;
-    assert_eq!(
-        either(
-            ToolStyle::DeepSeekDsml,
-            "<｜DSML｜function_calls>\n<｜DSML｜invoke name=\"set\">\n<｜DSML｜parameter name=\"x\" string=\"true\">{}</｜DSML｜parameter>\n</｜DSML｜invoke>\n</｜DSML｜function_calls>"
-        ),
-        r#"set {"x":"{}"}"#
-    );
-    assert_eq!(
-        either(
-            ToolStyle::MiniMax,
-            "<minimax:tool_call>\n<invoke name=\"set\">\n<parameter name=\"x\">{}</parameter>\n</invoke>\n</minimax:tool_call>"
-        ),
-        r#"set {"x":{}}"#
-    );
-    let error = tools.read(ToolStyle::Hermes, "<tool_call>\n{\"name\": \"gat").expect_err("no such name");
-    assert!(error.to_string().contains("byte 22 of the reply is not the name of a tool"), "{error}");
-}
-
-/// What templates write in a second way comes through the constraint, and is read back.
-#[test]
-fn second_spellings() {
     let (words, tools) = (TestVocab::new(5, 80, &[]), tools());
     let compiler = Compiler::new(words.vocab.clone());
-    let policy = Policy { whitespace: Whitespace::SingleSpace, ..Policy::default() };
-    let city = r#"{"name": "get_weather", "arguments": {"city": "Oslo"}}"#;
-    let oslo = ("get_weather", json!({"city": "Oslo"}));
-    let now = ("now", json!({}));
-    for (style, reply, calls) in [
-        (ToolStyle::Mistral, format!("[TOOL_CALLS] [{city}]"), vec![oslo.clone()]),
-        (
-            ToolStyle::Mistral,
-            format!(r#"[TOOL_CALLS] [{city}, {{"name": "now", "arguments": {{}}}}]"#),
-            vec![oslo.clone(), now.clone()],
-        ),
-        (
-            ToolStyle::MistralArgs,
-            r#"[TOOL_CALLS]get_weather[CALL_ID]Ab3d5f7H9[ARGS]{"city": "Oslo"}[TOOL_CALLS]now[ARGS]{}"#.into(),
-            vec![oslo.clone(), now.clone()],
-        ),
-        (
-            ToolStyle::QwenCoder,
-            "<tool_call>\n<function=now>\n</function>\n</tool_call>".into(),
-            vec![now.clone()],
-        ),
-        (ToolStyle::Glm, "<tool_call>now\n</tool_call>".into(), vec![now.clone()]),
-        (
-            ToolStyle::DeepSeekDsml,
-            "<｜DSML｜function_calls>\n<｜DSML｜invoke name=\"now\">\n\n</｜DSML｜invoke>\n</｜DSML｜function_calls>"
-                .into(),
-            vec![now.clone()],
-        ),
-        (
-            ToolStyle::MiniMax,
-            "<minimax:tool_call>\n<invoke name=\"now\">\n</invoke>\n</minimax:tool_call>".into(),
-            vec![now.clone()],
-        ),
-    ] {
-        for kind in [Calls::Auto, Calls::Required] {
-            let choice = ToolChoice { calls: kind, single: false };
-            let constraint = tools.constraint(style, &choice, policy.clone()).expect("valid");
-            let grammar = compiler.compile(&constraint).expect("satisfiable");
-            assert!(words.accepts(&grammar, &reply), "{style:?}: {reply}");
+    let list: Replies = super::examples::read("tool_replies");
+    for Reply { style, reply, thoughts, text, calls, written, error } in &list.replies {
+        let style = *ToolStyle::ALL.iter().find(|s| s.name() == style).expect(style);
+        match (tools.read(style, reply), error) {
+            (Ok(read), None) => {
+                let found: Vec<_> =
+                    read.calls.iter().map(|c| format!("{} {}", c.name, c.arguments)).collect();
+                assert_eq!((&read.thoughts, &read.text, &found), (thoughts, text, calls), "{reply}");
+            }
+            (Err(found), Some(part)) => assert!(found.to_string().contains(part), "{reply}: {found}"),
+            (read, _) => panic!("{reply}: {read:?}"),
         }
-        let read = tools.read(style, &reply).unwrap_or_else(|e| panic!("{e}: {reply}"));
-        assert_eq!(values(&read.calls), calls, "{reply}");
-        assert!(read.text.is_empty(), "{reply}");
+        for kind in [Calls::Auto, Calls::Required].into_iter().filter(|_| *written) {
+            let policy = Policy { whitespace: Whitespace::SingleSpace, ..Policy::default() };
+            let choice = ToolChoice { calls: kind, single: false };
+            let constraint = tools.constraint(style, &choice, policy).expect("valid");
+            let grammar = compiler.compile(&constraint).expect("satisfiable");
+            assert!(words.accepts(&grammar, reply), "{style:?}: {reply}");
+        }
     }
-    // A function that needs arguments has no call without them.
-    let constraint = tools.constraint(ToolStyle::QwenCoder, &ToolChoice::default(), policy).expect("valid");
-    let grammar = compiler.compile(&constraint).expect("satisfiable");
-    assert!(!words.accepts(&grammar, "<tool_call>\n<function=get_weather>\n</function>\n</tool_call>"));
-    // Read, but not written: other white space, order and members.
-    for (style, reply) in [
-        (ToolStyle::Hermes, r#"<tool_call>{"arguments":{"city":"Oslo"},"name":"get_weather"}</tool_call>"#),
-        (
-            ToolStyle::Mistral,
-            r#"[TOOL_CALLS] [ {"name":"get_weather","arguments":{"city":"Oslo"},"id":"a"} ]"#,
-        ),
-        (ToolStyle::Llama, r#"{"name": "get_weather", "type": "function", "parameters": {"city":"Oslo"}}"#),
-    ] {
-        let read = tools.read(style, reply).unwrap_or_else(|e| panic!("{e}: {reply}"));
-        assert_eq!(values(&read.calls), std::slice::from_ref(&oslo), "{reply}");
-    }
-}
-
-/// The function in front of the channel or behind it, with and without the mark of its type.
-#[test]
-fn replies_in_channels() {
-    let tools = tools();
-    let read = |reply: &str| {
-        let reply = tools.read(ToolStyle::Harmony, reply).unwrap_or_else(|e| panic!("{e}: {reply}"));
-        let calls: Vec<_> = reply.calls.iter().map(|c| format!("{} {}", c.name, c.arguments)).collect();
-        (reply.thoughts, reply.text, calls.join(" | "))
-    };
-    let none = String::new;
-    let oslo = r#"get_weather {"city": "Oslo"}"#;
-    let call = "<|channel|>commentary to=functions.get_weather <|constrain|>json<|message|>{\"city\": \"Oslo\"}<|call|>";
-    let thought = "<|channel|>analysis<|message|>Need weather.<|end|><|start|>assistant";
-    assert_eq!(read(&format!("{thought}{call}")), ("Need weather.".into(), none(), oslo.to_owned()));
-    for header in [
-        " to=functions.get_weather<|channel|>commentary json",
-        "<|start|>assistant to=functions.get_weather<|channel|>commentary <|constrain|>json",
-        "<|channel|>commentary to=functions.get_weather<|constrain|>json",
-        "<|channel|>commentary to=functions.get_weather",
-    ] {
-        let reply = format!("{header}<|message|>{{\"city\": \"Oslo\"}}<|call|>");
-        assert_eq!(read(&reply), (none(), none(), oslo.to_owned()));
-    }
-    let preamble = "<|channel|>commentary<|message|>I look.<|end|><|start|>assistant";
-    let answer = "<|channel|>final<|message|>Cold.<|return|>";
-    let reply = format!("{thought}{preamble}{call}<|start|>assistant{thought}{answer}");
-    assert_eq!(
-        read(&reply),
-        ("Need weather.\nNeed weather.".into(), "I look.\nCold.".into(), oslo.to_owned())
-    );
-    let error = tools.read(ToolStyle::Harmony, "<|channel|>analysis<|message|>Hm").expect_err("not whole");
-    assert!(error.to_string().contains("breaks off in a message: \"<|end|>\" is missing"), "{error}");
+    assert!(list.replies.len() >= 24);
 }
 
 /// Random messages in all forms, with and without random faults, against a slow reader of the

@@ -8,7 +8,10 @@ use ffwd::{CompiledGrammar, Compiler, Constraint, ErrorKind, KeyOrder, Policy, W
 use ffwd_testkit::env;
 use ffwd_testkit::random::Random;
 use ffwd_testkit::vocab::TestVocab;
+use serde::Deserialize;
 use serde_json::{Value, json};
+
+use super::examples::read as read_data;
 
 /// Most white space where it is flexible.
 const SPACES: usize = 2;
@@ -194,104 +197,13 @@ fn objects(style: Style, flexible: bool, text: &str) -> Vec<String> {
     all
 }
 
-/// A schema, and names and values in addition to those that it names.
-fn schemas() -> Vec<Value> {
-    let string = json!({"type": "string"});
-    let integer = json!({"type": "integer"});
-    let object = |properties: Value, required: Value| json!({"type": "object", "properties": properties, "required": required, "additionalProperties": false});
-    vec![
-        object(json!({"a": string, "b": integer}), json!(["a"])),
-        object(
-            json!({"a": {"type": "string", "minLength": 1, "maxLength": 3}, "b": {"type": ["string", "null"]}}),
-            json!([]),
-        ),
-        object(
-            json!({"a": {"enum": ["12", 12, true, "x\ny", "a\"b", null, [1, 2]]}, "b": {"const": "<b>"}}),
-            json!(["b"]),
-        ),
-        object(
-            json!({"a": {"type": "string", "pattern": "^[^a]*$"}, "b": {"type": "string", "pattern": "<.?b>"}}),
-            json!([]),
-        ),
-        object(json!({"a": {"type": "array", "items": string}, "b": {"type": "object"}}), json!([])),
-        object(
-            json!({"a": {"type": "array", "items": {"type": "string", "pattern": "<"}, "maxItems": 2}, "b": true}),
-            json!([]),
-        ),
-        object(
-            json!({"a": {"anyOf": [{"type": "string", "format": "date"}, {"type": "number"}]}, "b": {"type": "boolean"}}),
-            json!([]),
-        ),
-        json!(true),
-        json!({"type": "object"}),
-        json!({"type": "object", "properties": {"a": integer}, "required": ["x"]}),
-        json!({"type": "object", "properties": {"a": integer}, "additionalProperties": string, "minProperties": 1}),
-        json!({"type": "object", "properties": {"a": integer, "b": string}, "maxProperties": 1}),
-        json!({"type": "object", "patternProperties": {"^x": integer, "^é": {"type": "string"}}, "additionalProperties": false}),
-        json!({"type": "object", "propertyNames": {"pattern": "^[a-c ]+$"}, "additionalProperties": {"type": ["integer", "array"]}}),
-        json!({"type": "object", "properties": {"a": {"const": 12}}, "patternProperties": {"^[ab]$": {"type": "integer"}}}),
-        json!({"type": "object", "properties": {"a": string, "b": integer}, "oneOf": [{"required": ["a"]}, {"required": ["b"]}], "additionalProperties": false}),
-        json!({"type": "object", "properties": {"a": string}, "if": {"properties": {"a": {"const": "12"}}, "required": ["a"]}, "then": {"required": ["b"]}, "else": {"properties": {"b": false}}}),
-        json!({"enum": [{"a": "12", "b": [1, 2]}, {"a": "a\"b"}, {}, 12]}),
-        json!({"anyOf": [{"const": {"a": null}}, object(json!({"b": string}), json!(["b"])), {"type": "string"}]}),
-        json!({"$defs": {"t": {"type": ["string", "object"], "properties": {"a": {"$ref": "#/$defs/t"}}, "additionalProperties": false}},
-            "type": "object", "properties": {"a": {"$ref": "#/$defs/t"}, "b": {"$ref": "#/$defs/t"}}}),
-        json!({"$defs": {"l": {"anyOf": [{"type": "string"}, {"type": "array", "items": {"$ref": "#/$defs/l"}}]}},
-            "type": "object", "properties": {"a": {"$ref": "#/$defs/l"}}, "additionalProperties": {"type": "integer"}}),
-        json!({"type": "object", "properties": {"a": {"type": "array", "uniqueItems": true}, "b": {"not": {"type": "string"}}}}),
-        json!({"type": "object", "properties": {"a": {"not": {"enum": ["12", ""]}}, "b": {"type": "array", "contains": {"const": "<b>"}}}, "dependentRequired": {"b": ["a"]}}),
-        json!({"type": "object", "patternProperties": {"b$": {"type": "string", "maxLength": 4}}, "unevaluatedProperties": false, "minProperties": 2}),
-        json!({"$ref": "#/$defs/o", "$defs": {"o": {"type": "object", "properties": {"a": {"type": "integer"}, "b": {"$ref": "#/$defs/o"}}, "additionalProperties": false}}}),
-    ]
+/// Schemas, and names and values of parameters, whether a schema names them or not.
+#[derive(Deserialize)]
+struct Parameters {
+    schemas: Vec<String>,
+    names: Vec<String>,
+    values: Vec<String>,
 }
-
-const NAMES: [&str; 14] =
-    ["a", "b", "x", "xb", "éa", "é b", "", " a", "a b", "c", "a<", "a\"", "\u{a0}a", "q\u{7f}"];
-
-const VALUES: [&str; 42] = [
-    "",
-    "a",
-    "b",
-    "12",
-    "-3",
-    "true",
-    "null",
-    "1.5",
-    "\"a\"",
-    "\"\"",
-    "[1,2]",
-    "[]",
-    "[\"a\"]",
-    "[\"<\",\"<<\"]",
-    "[\"<b>\"]",
-    "[\"</parameter>\"]",
-    "[\"</arg_value>\"]",
-    "[\"</｜DSML｜parameter>\"]",
-    "{\"a\":1}",
-    "{}",
-    "{\"a\":\"x\"}",
-    "{\"a\":{\"a\":\"\"}}",
-    "{\"</parameter>\":1}",
-    "x\ny",
-    "a\"b",
-    "é",
-    "<b>",
-    "</b>",
-    "</param",
-    "</parameter",
-    "</parameter>",
-    "</arg_value>",
-    "</｜DSML｜parameter>",
-    "\n",
-    " ",
-    " 12",
-    "12 ",
-    "\n12\n",
-    "2024-02-29",
-    "ééé",
-    "abcd",
-    "[[\"b\"],\"a\"]",
-];
 
 struct ToolCase {
     schema: Value,
@@ -322,12 +234,12 @@ impl ToolCase {
         [tag, own].map(|c| compiler.compile(&c).unwrap_or_else(|e| panic!("{e}: {}", self.tag())))
     }
 
-    fn random_text(&self, random: &mut Random) -> String {
+    fn random_text(&self, given: &Parameters, random: &mut Random) -> String {
         let mut list: Vec<Written> = Vec::new();
-        for name in NAMES {
+        for name in &given.names {
             if random.chance(if list.is_empty() && name == "a" { 60 } else { 14 }) {
                 let string = (self.style == Deepseek).then(|| random.chance(50));
-                list.push(Written { name: name.into(), value: random.pick(&VALUES).to_string(), string });
+                list.push(Written { name: name.clone(), value: random.pick(&given.values).clone(), string });
             }
         }
         if list.len() > 1 && random.chance(20) {
@@ -351,12 +263,13 @@ impl ToolCase {
     }
 }
 
-fn cases() -> impl Iterator<Item = ToolCase> {
+fn cases(given: &Parameters) -> impl Iterator<Item = ToolCase> {
     let base = Policy::default();
     let wide = Policy { whitespace: Whitespace::Flexible { max: SPACES as u8 }, ..base.clone() };
     let any = Policy { key_order: KeyOrder::Any, ..base.clone() };
     let ways = [(base.clone(), false), (wide, false), (any, false), (base, true)];
-    let all = schemas().into_iter().flat_map(|schema| Style::ALL.map(|style| (schema.clone(), style)));
+    let schemas = given.schemas.iter().map(|text| serde_json::from_str::<Value>(text).expect("JSON"));
+    let all = schemas.flat_map(|schema| Style::ALL.map(|style| (schema.clone(), style)));
     all.enumerate().flat_map(move |(i, (schema, style))| {
         // Usually one form in addition to the first.
         let (first, other) = (ways[0].clone(), ways[1 + i % 3].clone());
@@ -373,13 +286,14 @@ fn cases() -> impl Iterator<Item = ToolCase> {
 fn texts_mean_valid_objects() {
     let words = TestVocab::new(5, 80, &[]);
     let compiler = Compiler::new(words.vocab.clone());
+    let given: Parameters = read_data("tool_parameters");
     let (seed, count) = (env::oracle_seed(), env::oracle_cases(400));
     let (mut taken, mut seen) = (0, 0);
-    for (i, case) in cases().enumerate() {
+    for (i, case) in cases(&given).enumerate() {
         let [tag, own] = case.grammars(&compiler);
         let mut random = Random::new(seed + 1_000 * i as u64);
         for _ in 0..count {
-            let text = case.random_text(&mut random);
+            let text = case.random_text(&given, &mut random);
             let objects = objects(case.style, case.flexible(), &text);
             let expected = objects.iter().any(|object| words.accepts(&own, object));
             let got = words.accepts(&tag, &text);
@@ -395,9 +309,10 @@ fn texts_mean_valid_objects() {
 fn whatever_is_written_is_valid() {
     let words = TestVocab::new(5, 80, &[]);
     let compiler = Compiler::new(words.vocab.clone());
+    let given: Parameters = read_data("tool_parameters");
     let (seed, count) = (env::oracle_seed(), env::oracle_cases(400) / 20);
     let mut ended = 0;
-    for (i, case) in cases().enumerate() {
+    for (i, case) in cases(&given).enumerate() {
         let [tag, _] = case.grammars(&compiler);
         let validator =
             jsonschema::options().should_validate_formats(true).build(&case.schema).expect("valid");

@@ -7,36 +7,11 @@ use ffwd::{Compiler, Constraint, KeyOrder, Policy, Vocabulary};
 use ffwd_testkit::random::Random;
 use ffwd_testkit::vocab::{TestVocab, row};
 
+use super::examples::constraints;
+
 /// Tokens before a walk heads for its end, and before it is given up.
 const FREE: usize = 40;
 const LONGEST: usize = 600;
-
-const SCHEMAS: &[&str] = &[
-    r#"{"type":"array","uniqueItems":true,"minItems":2}"#,
-    r#"{"type":"array","items":{"type":"integer","minimum":1,"maximum":3},"uniqueItems":true,"minItems":3}"#,
-    r#"{"type":"array","items":{"type":"number","minimum":0,"maximum":1},"uniqueItems":true}"#,
-    r#"{"type":"array","items":{"enum":[1,1.0,10,"1",null]},"uniqueItems":true,"minItems":4}"#,
-    r#"{"type":"array","items":{"type":"object","properties":{"a":{"type":"boolean"},"b":{"type":"boolean"}},
-        "required":["a","b"],"additionalProperties":false},"uniqueItems":true,"minItems":4}"#,
-    r#"{"type":"array","items":{"type":"object","properties":{"a":{"type":"boolean"}},
-        "additionalProperties":{"enum":[0,1]}},"uniqueItems":true,"minItems":3}"#,
-    r#"{"type":"array","items":{"type":"array","items":{"type":"boolean"},"uniqueItems":true},
-        "uniqueItems":true,"minItems":5}"#,
-    r#"{"type":"array","prefixItems":[{"enum":[1,2,3]},{"enum":[1,2]},{"const":1}],"uniqueItems":true,
-        "items":{"type":["boolean","null"]},"minItems":5}"#,
-    r#"{"type":"array","items":{"type":["string","null","boolean"]},"contains":{"type":"boolean"},
-        "minContains":2,"uniqueItems":true}"#,
-    r#"{"type":"array","uniqueItems":true,"contains":{"not":{"contains":{"pattern":"b"}}}}"#,
-    r#"{"type":"array","items":{"anyOf":[{"type":["null","boolean"]},{"type":"array","maxItems":1,
-        "items":{"type":["string","null"],"pattern":"^[a-c]*$"}}]},
-        "contains":{"contains":{"type":"string","pattern":"b"}},"uniqueItems":true}"#,
-    r##"{"type":"array","items":{"anyOf":[{"$ref":"#"},{"type":"integer"}]},"uniqueItems":true}"##,
-    r#"{"anyOf":[{"type":"array","items":{"type":"boolean"},"uniqueItems":true},
-        {"type":"array","items":{"type":"integer"},"maxItems":2}]}"#,
-    r#"{"type":"object","properties":{"a":{"type":"array","items":{"const":{"x":[1]}},"uniqueItems":true},
-        "b":{"type":"array","items":{"type":"integer","multipleOf":5,"maximum":10,"minimum":0},
-        "uniqueItems":true,"minItems":2}},"required":["a","b"],"additionalProperties":false}"#,
-];
 
 /// A random token of a mask, rather one that ends something once `ends` says so.
 fn draw(row: &[u32], words: &TestVocab, ends: bool, random: &mut Random) -> Option<u32> {
@@ -60,21 +35,7 @@ fn draw(row: &[u32], words: &TestVocab, ends: bool, random: &mut Random) -> Opti
     if list.is_empty() { None } else { Some(*random.pick(&list)) }
 }
 
-/// Finite languages, all of whose values can be used up.
-const FINITE: &[&str] = &[
-    r#"{"type":"array","items":{"enum":["a","b","ab"]},"uniqueItems":true}"#,
-    r#"{"type":"array","items":{"type":"string","pattern":"^[ab]{1,2}$"},"uniqueItems":true,"minItems":2}"#,
-    r#"{"type":"array","items":{"type":"array","items":{"enum":["a","b",true]},"uniqueItems":true},"minItems":2}"#,
-    r#"{"type":"object","properties":{"x":{"type":"array","items":{"enum":["a",1,null]},"uniqueItems":true}},
-        "required":["x"],"additionalProperties":{"type":"boolean"}}"#,
-    r#"{"type":"object","propertyNames":{"enum":["a","b"]},"additionalProperties":{"type":"boolean"}}"#,
-    r#"{"type":"object","properties":{"a":{"type":"boolean"}},"patternProperties":{"^[bc]$":{"const":true}},
-        "additionalProperties":false}"#,
-    r#"{"type":"array","items":{"enum":["a","b"]},"uniqueItems":true,"maxItems":1}"#,
-    r#"{"type":"array","items":{"type":"boolean"},"uniqueItems":true}"#,
-];
-
-/// All letters of the schemas above, and tokens that end a value and go on.
+/// All letters of schemas whose values can be used up, and tokens that end a value and go on.
 fn tokens_over_ends() -> Vec<Vec<u8>> {
     let joined = [
         "\",",
@@ -108,7 +69,7 @@ fn masks_know_when_all_values_are_used_up() {
     let compiler = Compiler::new(Vocabulary::from_token_bytes(&tokens, &[], vec![end]).unwrap());
     let mut random = Random::new(5);
     let (mut checked, mut used_up) = (0, 0);
-    for schema in FINITE {
+    for schema in &constraints("json_schema", "finite_items") {
         let grammar = compiler.compile(&Constraint::json_schema(schema).unwrap()).unwrap();
         for _ in 0..60 {
             let (mut matcher, mut text) = (grammar.matcher(), Vec::new());
@@ -146,7 +107,7 @@ fn walks_end_in_arrays_of_different_items() {
     let base = Policy { max_integer_digits: 4, max_fraction_digits: 2, ..Policy::default() };
     let any_order = Policy { key_order: KeyOrder::Any, ..base.clone() };
     let (mut ended, mut walks, mut long) = (0, 0, 0);
-    for schema in SCHEMAS {
+    for schema in &constraints("json_schema", "unique_items") {
         let value: serde_json::Value = serde_json::from_str(schema).unwrap();
         let validator = jsonschema::validator_for(&value).unwrap();
         for policy in [&base, &any_order] {

@@ -1,8 +1,10 @@
 //! The benchmark files and published models: where they are, and how their lines are read without touching number texts
 //! and property order (which a parsed value would lose).
 
-use std::ops::Range;
 use std::path::PathBuf;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
 
 /// One schema with its instances, as source text.
 pub struct Entry {
@@ -53,86 +55,44 @@ pub fn load(path: &std::path::Path) -> std::io::Result<Vec<Entry>> {
     };
     let text = String::from_utf8(bytes).map_err(std::io::Error::other)?;
     // Only "\n" ends a line: strings hold U+2028.
-    text.split('\n')
-        .filter(|line| !line.trim().is_empty())
-        .map(|line| entry(line).ok_or_else(|| std::io::Error::other(format!("not an entry: {line:.80}"))))
-        .collect()
+    let lines = text.split('\n').filter(|line| !line.trim().is_empty());
+    let entry = |line| {
+        serde_json::from_str(line).map(|line: RawEntry<'_>| Entry {
+            id: line.id,
+            schema: line.schema.get().to_owned(),
+            tests: line
+                .tests
+                .iter()
+                .map(|t| Instance { data: t.data.get().to_owned(), valid: t.valid })
+                .collect(),
+        })
+    };
+    lines.map(|line| entry(line).map_err(std::io::Error::other)).collect()
 }
 
-fn entry(line: &str) -> Option<Entry> {
-    let (mut id, mut schema, mut tests) = (None, None, Vec::new());
-    for (key, value) in members(line)? {
-        match key {
-            "\"id\"" => id = serde_json::from_str(value).ok(),
-            "\"schema\"" => schema = Some(value.to_string()),
-            "\"tests\"" => {
-                for test in elements(value)? {
-                    let members = members(test)?;
-                    let get = |name: &str| members.iter().find(|m| m.0 == name).map(|m| m.1);
-                    let valid = get("\"valid\"")? == "true";
-                    tests.push(Instance { data: get("\"data\"")?.to_string(), valid });
-                }
-            }
-            _ => {}
-        }
+#[derive(Deserialize)]
+struct RawEntry<'a> {
+    id: String,
+    #[serde(borrow)]
+    schema: &'a RawValue,
+    #[serde(borrow, default)]
+    tests: Vec<RawInstance<'a>>,
+}
+
+#[derive(Deserialize)]
+struct RawInstance<'a> {
+    #[serde(borrow)]
+    data: &'a RawValue,
+    valid: bool,
+}
+
+/// Where the string ends that starts at `at`.
+fn string_end(text: &[u8], at: usize) -> Option<usize> {
+    let mut i = at + 1;
+    while *text.get(i)? != b'"' {
+        i += if text[i] == b'\\' { 2 } else { 1 };
     }
-    Some(Entry { id: id?, schema: schema?, tests })
-}
-
-/// Where the value that starts at `at` ends.
-fn value_end(text: &[u8], at: usize) -> Option<usize> {
-    let (mut depth, mut i) = (0usize, at);
-    loop {
-        match *text.get(i)? {
-            b'"' => {
-                i += 1;
-                while *text.get(i)? != b'"' {
-                    i += if text[i] == b'\\' { 2 } else { 1 };
-                }
-            }
-            b'{' | b'[' => depth += 1,
-            b'}' | b']' => depth = depth.checked_sub(1)?,
-            _ => {
-                while !matches!(text.get(i + 1), None | Some(b',' | b':' | b'}' | b']')) {
-                    i += 1;
-                }
-            }
-        }
-        i += 1;
-        if depth == 0 {
-            return Some(i);
-        }
-        while let Some(b',' | b':' | b' ' | b'\n' | b'\t' | b'\r') = text.get(i) {
-            i += 1;
-        }
-    }
-}
-
-fn pieces(text: &str) -> Option<Vec<Range<usize>>> {
-    let bytes = text.as_bytes();
-    let (mut found, mut i) = (Vec::new(), 1);
-    loop {
-        while let Some(b',' | b':' | b' ' | b'\n' | b'\t' | b'\r') = bytes.get(i) {
-            i += 1;
-        }
-        if matches!(bytes.get(i)?, b'}' | b']') {
-            return Some(found);
-        }
-        let end = value_end(bytes, i)?;
-        found.push(i..end);
-        i = end;
-    }
-}
-
-/// Keys and values of an object, as source text.
-pub fn members(text: &str) -> Option<Vec<(&str, &str)>> {
-    let pieces = pieces(text)?;
-    Some(pieces.chunks_exact(2).map(|p| (&text[p[0].clone()], &text[p[1].clone()])).collect())
-}
-
-/// Elements of an array, as source text.
-pub fn elements(text: &str) -> Option<Vec<&str>> {
-    Some(pieces(text)?.into_iter().map(|p| &text[p]).collect())
+    Some(i + 1)
 }
 
 /// The same JSON text without white space and with every string spelled in the one way that the
@@ -144,7 +104,7 @@ pub fn canonical(text: &str) -> Option<String> {
     while i < bytes.len() {
         match bytes[i] {
             b'"' => {
-                let end = value_end(bytes, i)?;
+                let end = string_end(bytes, i)?;
                 let decoded: String = serde_json::from_str(&text[i..end]).ok()?;
                 quote(&decoded, &mut out);
                 i = end;
@@ -183,7 +143,7 @@ pub fn longest_digits(text: &str) -> (usize, usize) {
     let (mut integer, mut fraction, mut i) = (0, 0, 0);
     while i < bytes.len() {
         match bytes[i] {
-            b'"' => i = value_end(bytes, i).unwrap_or(bytes.len()),
+            b'"' => i = string_end(bytes, i).unwrap_or(bytes.len()),
             b'0'..=b'9' => {
                 let run = |from: usize| bytes[from..].iter().take_while(|b| b.is_ascii_digit()).count();
                 let whole = run(i);

@@ -117,16 +117,6 @@ pub fn suite_list() -> bool {
     on("FFWD_SUITE_LIST")
 }
 
-/// `FFWD_CORPUS`: the data file of the engine's corpus tests (default: the sample).
-pub fn corpus() -> String {
-    std::env::var("FFWD_CORPUS").unwrap_or_else(|_| "maskbench-dev-sample.jsonl.zst".to_owned())
-}
-
-/// `FFWD_CASE`: look at the schemas of the corpus whose id contains this text (default: none).
-pub fn case() -> Option<String> {
-    std::env::var("FFWD_CASE").ok()
-}
-
 /// `FFWD_EXACTNESS`: the number of random generations (default 200).
 pub fn exactness() -> usize {
     number("FFWD_EXACTNESS").unwrap_or_else(|| tier(200))

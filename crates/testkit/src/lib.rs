@@ -3,6 +3,7 @@
 //! - [`random`]: the one generator of pseudo-random numbers; equal seeds give equal tests.
 //! - [`vocab`]: the one test vocabulary, small and hostile.
 //! - [`oracle`]: the slow reference for masks, by derivatives; [`shapes`] draws constraints for it.
+//! - [`walk`]: the one random walk that compares a matcher with a reference.
 //! - [`gguf_file`]: model files with random weights of any block format.
 //! - [`adapter_file`]: an adapter of the embedded model.
 //! - [`data`]: readers of the benchmark files; [`remotes`] has the documents that suites refer to.
@@ -24,3 +25,4 @@ pub mod remotes;
 pub mod shapes;
 pub mod tables;
 pub mod vocab;
+pub mod walk;

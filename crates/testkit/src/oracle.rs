@@ -176,42 +176,14 @@ impl<'a> Oracle<'a> {
         self.nullable(state)
     }
 
-    /// Which tokens are legal in `state`; tokens without bytes never are.
-    pub fn mask(&mut self, state: Id, tokens: &[Vec<u8>], eos: &[u32]) -> Vec<bool> {
-        let mut mask = Vec::with_capacity(tokens.len());
-        for token in tokens {
-            let after = if token.is_empty() { NEVER } else { self.after(state, token) };
-            mask.push(after != NEVER && self.alive(after));
-        }
-        let accepts = self.accepts(state);
-        for &id in eos {
-            mask[id as usize] = accepts;
-        }
-        mask
-    }
-
     /// The bytes that can follow.
     pub fn live_bytes(&mut self, state: Id) -> Vec<u8> {
-        let mut live = Vec::new();
-        for b in (0..=255u8).filter(|&b| self.alphabet[b as usize]).collect::<Vec<_>>() {
+        let known = (0..=255u8).filter(|&b| self.alphabet[usize::from(b)]).collect::<Vec<_>>();
+        let lives = |&b: &u8| {
             let next = self.derive(state, b);
-            if self.alive(next) {
-                live.push(b);
-            }
-        }
-        live
-    }
-
-    /// The bytes that leave no choice: as long as exactly one can follow and the output may not
-    /// end.
-    pub fn forced(&mut self, mut state: Id) -> Vec<u8> {
-        let mut run = Vec::new();
-        while !self.nullable(state) && run.len() < 10_000 {
-            let [only] = self.live_bytes(state)[..] else { return run };
-            run.push(only);
-            state = self.derive(state, only);
-        }
-        run
+            self.alive(next)
+        };
+        known.into_iter().filter(lives).collect()
     }
 
     // ---- expressions ----

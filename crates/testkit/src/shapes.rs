@@ -110,43 +110,7 @@ impl Shape {
             }
             Set(item, min, max) => Node::JsonSet { item: item.build(ir, rules), min: *min, max: *max },
             Unique(array) => Node::JsonUnique { array: array.build(ir, rules), enough: Vec::new() },
-            Obj { props, extra, demand, min, max } => {
-                let mut properties = Vec::new();
-                for (name, value, required) in props {
-                    let value = value.build(ir, rules);
-                    properties.push(Property { name: name.as_str().into(), value, required: *required });
-                }
-                let mut entries = |list: &[(Option<Shape>, Shape)]| -> Vec<Extra> {
-                    let mut made = Vec::new();
-                    for (keys, value) in list {
-                        let keys = keys.as_ref().map(|k| k.build(ir, rules));
-                        made.push(Extra { keys, value: value.build(ir, rules) });
-                    }
-                    made
-                };
-                // A demand that says what is said of such names anyway.
-                let said =
-                    |keys: &Option<Shape>, value: &Shape| extra.iter().any(|e| (&e.0, &e.1) == (keys, value));
-                let flags: Vec<(u32, bool)> = demand.iter().map(|d| (d.0, said(&d.1, &d.2))).collect();
-                let extra = entries(extra);
-                let entries = entries(&demand.iter().map(|d| (d.1.clone(), d.2.clone())).collect::<Vec<_>>());
-                let demand = flags.into_iter().zip(entries);
-                let demand =
-                    demand.map(|((meets, by_name), entry)| Demand { meets, by_name, entry }).collect();
-                // Some objects have an order of their own; which ones costs no random number.
-                let names: usize = props.iter().map(|p| p.0.len() + usize::from(p.2)).sum();
-                let any_order = (names + extra.len() + *min as usize) % 4 == 3;
-                let (min, max) = (*min, *max);
-                Node::JsonObject(Box::new(Object {
-                    properties,
-                    extra,
-                    demand,
-                    min,
-                    max,
-                    any_order,
-                    markup: None,
-                }))
-            }
+            Obj { .. } => self.object(ir, rules),
             Number(numbers) => Node::JsonNumber(*numbers),
             Any => Node::JsonAny,
             Rule(body) => {
@@ -165,6 +129,31 @@ impl Shape {
         ir.push(node)
     }
 
+    fn object(&self, ir: &mut Ir, rules: &mut Vec<RuleId>) -> Node {
+        let Obj { props, extra, demand, min, max } = self else { unreachable!("an object") };
+        let mut properties = Vec::new();
+        for (name, value, required) in props {
+            let value = value.build(ir, rules);
+            properties.push(Property { name: name.as_str().into(), value, required: *required });
+        }
+        let mut entry = |keys: &Option<Shape>, value: &Shape| {
+            let keys = keys.as_ref().map(|k| k.build(ir, rules));
+            Extra { keys, value: value.build(ir, rules) }
+        };
+        let made: Vec<Extra> = extra.iter().map(|(keys, value)| entry(keys, value)).collect();
+        let demand = demand.iter().map(|(meets, keys, value)| {
+            // A demand that says what is said of such names anyway.
+            let by_name = extra.iter().any(|e| (&e.0, &e.1) == (keys, value));
+            Demand { meets: *meets, by_name, entry: entry(keys, value) }
+        });
+        let demand = demand.collect();
+        // Some objects have an order of their own; which ones costs no random number.
+        let names: usize = props.iter().map(|p| p.0.len() + usize::from(p.2)).sum();
+        let any_order = (names + extra.len() + *min as usize) % 4 == 3;
+        let (extra, min, max) = (made, *min, *max);
+        Node::JsonObject(Box::new(Object { properties, extra, demand, min, max, any_order, markup: None }))
+    }
+
     /// Whether this is a part of a character only.
     fn is_fragment(&self) -> bool {
         match self {
@@ -174,200 +163,142 @@ impl Shape {
         }
     }
 
+    /// The shapes that this one is made of, those of demands apart.
+    fn children(&mut self) -> Vec<&mut Shape> {
+        match self {
+            Concat(parts) | Union(parts) => parts.iter_mut().collect(),
+            Machine(states) => {
+                states.iter_mut().flat_map(|s| s.1.iter_mut().map(|edge| &mut edge.0)).collect()
+            }
+            Str { lang, .. } => lang.iter_mut().map(|lang| &mut **lang).collect(),
+            Repeat(one, ..) | Raw(one, ..) | Set(one, ..) | Unique(one) | Call(_, one) | Rule(one) => {
+                vec![one]
+            }
+            Arr { prefix, rest, .. } => {
+                prefix.iter_mut().chain(rest.iter_mut().map(|rest| &mut **rest)).collect()
+            }
+            Obj { props, extra, .. } => {
+                let entries = extra.iter_mut().flat_map(|(keys, value)| keys.iter_mut().chain([value]));
+                props.iter_mut().map(|p| &mut p.1).chain(entries).collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// The smallest and the largest count.
+    fn counts(&mut self) -> Option<(&mut u32, &mut Option<u32>)> {
+        match self {
+            Repeat(_, min, max) | Raw(_, min, max) | Set(_, min, max) => Some((min, max)),
+            Str { min, max, .. } | Arr { min, max, .. } | Obj { min, max, .. } => Some((min, max)),
+            _ => None,
+        }
+    }
+
     /// Simpler shapes to try instead of this one.
     pub fn simpler(&self) -> Vec<Shape> {
-        let mut out = Vec::new();
-        let lists = |list: &[Shape], out: &mut Vec<Shape>, make: &dyn Fn(Vec<Shape>) -> Shape| {
-            for i in 0..list.len() {
-                let mut less = list.to_vec();
-                less.remove(i);
-                out.push(make(less));
-                for simpler in list[i].simpler() {
-                    let mut other = list.to_vec();
-                    other[i] = simpler;
-                    out.push(make(other));
-                }
-            }
+        let mut out = self.with_less();
+        // A character in pieces stays whole: string languages must remain well-formed UTF-8.
+        if matches!(self, Concat(parts) if parts.iter().any(Shape::is_fragment)) {
+            return out;
+        }
+        let change = |change: &dyn Fn(&mut Shape)| {
+            let mut other = self.clone();
+            change(&mut other);
+            (other != *self).then_some(other)
         };
+        let less = |min: &mut u32, _: &mut Option<u32>| *min = min.saturating_sub(1);
+        let free = |_: &mut u32, max: &mut Option<u32>| *max = None;
+        let cut = |min: &mut u32, max: &mut Option<u32>| {
+            *max = Some(max.map_or(*min + 1, |n| n.saturating_sub(1).max(*min)));
+        };
+        for count in [&less as &dyn Fn(&mut u32, &mut Option<u32>), &free, &cut] {
+            out.extend(change(&|shape| {
+                if let Some((min, max)) = shape.counts() {
+                    count(min, max);
+                }
+            }));
+        }
+        // An object in a markup stays one, and different items stay those of an array.
+        let fits = |other: &Shape| match self {
+            Call(..) => matches!(other, Obj { .. }),
+            Unique(_) => matches!(other, Arr { .. }),
+            _ => true,
+        };
+        for i in 0..self.clone().children().len() {
+            let child = self.clone().children().swap_remove(i).clone();
+            let plain = (!matches!(child, Any | Never | Bytes(_))).then(|| Bytes(b"1".to_vec()));
+            let simpler = child.simpler().into_iter().chain(plain).filter(fits);
+            out.extend(
+                simpler.filter_map(|simpler| {
+                    change(&|shape| *shape.children().swap_remove(i) = simpler.clone())
+                }),
+            );
+            out.extend(Some(child).filter(|_| !matches!(self, Call(..))));
+        }
+        out
+    }
+
+    /// The shape without one of its parts.
+    fn with_less(&self) -> Vec<Shape> {
+        fn each<T: Clone>(list: &[T], make: impl Fn(Vec<T>) -> Shape) -> Vec<Shape> {
+            let without = |i| [&list[..i], &list[i + 1..]].concat();
+            (0..list.len()).map(|i| make(without(i))).collect()
+        }
         match self {
-            Never | Empty => {}
-            Bytes(b) => {
-                out.push(Empty);
-                if b.len() > 1 {
-                    let less = [&b[1..], &b[..b.len() - 1]];
-                    let whole = |part: &&[u8]| std::str::from_utf8(part).is_ok();
-                    out.extend(less.into_iter().filter(whole).map(|part| Bytes(part.to_vec())));
-                }
+            Never | Empty => Vec::new(),
+            Bytes(b) if b.len() > 1 => {
+                let less = [&b[1..], &b[..b.len() - 1]].map(<[u8]>::to_vec);
+                let whole = less.into_iter().filter(|part| std::str::from_utf8(part).is_ok());
+                whole.map(Bytes).chain([Empty]).collect()
             }
-            Class(r) => {
-                out.push(Bytes(vec![r[0].0]));
-                if r.len() > 1 {
-                    out.extend(r.iter().map(|&one| Class(vec![one])));
-                }
-            }
-            Literals(w) => {
-                for i in 0..w.len() {
-                    let mut less = w.clone();
-                    let one = less.remove(i);
-                    out.push(Bytes(one));
-                    if less.len() > 1 {
-                        out.push(Literals(less));
-                    }
-                }
-            }
-            // A character in pieces stays whole: string languages must remain well-formed UTF-8.
-            Concat(parts) if parts.iter().any(Shape::is_fragment) => {}
-            Concat(parts) | Union(parts) => {
-                out.extend(parts.iter().cloned());
-                let is_concat = matches!(self, Concat(_));
-                lists(parts, &mut out, &|p| if is_concat { Concat(p) } else { Union(p) });
-            }
+            Bytes(_) => vec![Empty],
+            Class(ranges) if ranges.len() > 1 => each(ranges, Class),
+            Class(ranges) => vec![Bytes(vec![ranges[0].0])],
+            Literals(words) if words.len() > 2 => each(words, Literals),
+            Literals(words) => words.iter().map(|word| Bytes(word.clone())).collect(),
+            Concat(parts) if parts.iter().any(Shape::is_fragment) => Vec::new(),
+            Concat(parts) => each(parts, Concat),
+            Union(parts) => each(parts, Union),
             Machine(states) => {
+                let mut out = Vec::new();
                 for (i, (accept, edges)) in states.iter().enumerate() {
-                    for e in 0..edges.len() {
-                        let mut less = states.clone();
-                        less[i].1.remove(e);
-                        out.push(Machine(less));
-                    }
-                    let mut other = states.clone();
-                    other[i].0 = !accept;
-                    if *accept {
-                        out.push(Machine(other));
-                    }
+                    let with = |accept, edges| {
+                        let mut other = states.clone();
+                        other[i] = (accept, edges);
+                        Machine(other)
+                    };
+                    out.extend(each(edges, |edges| with(*accept, edges)));
+                    out.extend(accept.then(|| with(false, edges.clone())));
                 }
-            }
-            Repeat(inner, min, max) => {
-                out.push((**inner).clone());
-                for simpler in inner.simpler() {
-                    out.push(Repeat(Box::new(simpler), *min, *max));
-                }
-                if *min > 0 {
-                    out.push(Repeat(inner.clone(), min - 1, *max));
-                }
-                match max {
-                    Some(max) if max > min => out.push(Repeat(inner.clone(), *min, Some(max - 1))),
-                    None => out.push(Repeat(inner.clone(), *min, Some(min + 1))),
-                    _ => {}
-                }
+                out
             }
             Str { lang, min, max } => {
-                out.push(Bytes(b"\"\"".to_vec()));
-                if let Some(l) = lang {
-                    out.push(Str { lang: None, min: *min, max: *max });
-                    for simpler in l.simpler() {
-                        out.push(Str { lang: Some(Box::new(simpler)), min: *min, max: *max });
-                    }
-                }
-                if *min > 0 {
-                    out.push(Str { lang: lang.clone(), min: min - 1, max: *max });
-                }
-                if let Some(n) = max {
-                    out.push(Str { lang: lang.clone(), min: *min, max: None });
-                    if n > min {
-                        out.push(Str { lang: lang.clone(), min: *min, max: Some(n - 1) });
-                    }
-                }
+                let free = lang.as_ref().map(|_| Str { lang: None, min: *min, max: *max });
+                free.into_iter().chain([Bytes(b"\"\"".to_vec())]).collect()
             }
-            Raw(lang, min, max) => {
-                out.push((**lang).clone());
-                out.extend(lang.simpler().into_iter().map(|l| Raw(Box::new(l), *min, *max)));
-                if *min > 0 {
-                    out.push(Raw(lang.clone(), min - 1, *max));
-                }
-                if max.is_some_and(|max| max > *min) {
-                    out.push(Raw(lang.clone(), *min, max.map(|max| max - 1)));
-                }
-            }
-            Call(markup, object) => {
-                let objects = object.simpler().into_iter().filter(|s| matches!(s, Obj { .. }));
-                out.extend(objects.map(|o| Call(*markup, Box::new(o))));
-                out.extend((0..*markup).map(|m| Call(m, object.clone())));
-            }
+            Call(markup, object) => (0..*markup).map(|m| Call(m, object.clone())).collect(),
             Arr { prefix, rest, min, max } => {
-                out.extend(prefix.iter().cloned());
-                lists(prefix, &mut out, &|p| Arr { prefix: p, rest: rest.clone(), min: *min, max: *max });
-                if let Some(r) = rest {
-                    out.push((**r).clone());
-                    out.push(Arr { prefix: prefix.clone(), rest: None, min: *min, max: *max });
-                    for simpler in r.simpler() {
-                        let rest = Some(Box::new(simpler));
-                        out.push(Arr { prefix: prefix.clone(), rest, min: *min, max: *max });
-                    }
-                }
-                if *min > 0 {
-                    let (prefix, rest) = (prefix.clone(), rest.clone());
-                    out.push(Arr { prefix, rest, min: min - 1, max: *max });
-                }
-                if max.is_some() {
-                    out.push(Arr { prefix: prefix.clone(), rest: rest.clone(), min: *min, max: None });
-                }
-            }
-            Set(item, min, max) => {
-                out.push((**item).clone());
-                if *min > 0 || max.is_some() {
-                    out.push(Set(item.clone(), 0, None));
-                }
-                out.extend(item.simpler().into_iter().map(|i| Set(Box::new(i), *min, *max)));
-            }
-            Unique(array) => {
-                out.push((**array).clone());
-                if let Arr { .. } = **array {
-                    let arrays = array.simpler().into_iter().filter(|s| matches!(s, Arr { .. }));
-                    out.extend(arrays.map(|a| Unique(Box::new(a))));
-                }
+                let with = |prefix, rest| Arr { prefix, rest, min: *min, max: *max };
+                let mut out = each(prefix, |prefix| with(prefix, rest.clone()));
+                out.extend(rest.as_ref().map(|_| with(prefix.clone(), None)));
+                out
             }
             Obj { props, extra, demand, min, max } => {
-                let like = |props: Vec<(String, Shape, bool)>, extra: Vec<(Option<Shape>, Shape)>| Obj {
-                    props,
-                    extra,
-                    demand: demand.clone(),
+                let with = |props: &[_], extra: &[_], demand: &[_]| Obj {
+                    props: props.to_vec(),
+                    extra: extra.to_vec(),
+                    demand: demand.to_vec(),
                     min: *min,
                     max: *max,
                 };
-                if !demand.is_empty() {
-                    let (props, extra) = (props.clone(), extra.clone());
-                    out.push(Obj { props, extra, demand: Vec::new(), min: *min, max: *max });
-                }
-                if *min > 0 || max.is_some() {
-                    let (props, extra) = (props.clone(), extra.clone());
-                    out.push(Obj { props, extra, demand: demand.clone(), min: 0, max: None });
-                }
-                out.extend(props.iter().map(|p| p.1.clone()));
-                for i in 0..props.len() {
-                    let mut less = props.clone();
-                    less.remove(i);
-                    out.push(like(less, extra.clone()));
-                    let plain = (!matches!(props[i].1, Any | Never | Bytes(_))).then(|| Bytes(b"1".to_vec()));
-                    for simpler in props[i].1.simpler().into_iter().chain(plain) {
-                        let mut other = props.clone();
-                        other[i].1 = simpler;
-                        out.push(like(other, extra.clone()));
-                    }
-                }
-                for i in 0..extra.len() {
-                    let mut less = extra.clone();
-                    less.remove(i);
-                    out.push(like(props.clone(), less));
-                    for simpler in extra[i].1.simpler() {
-                        let mut other = extra.clone();
-                        other[i].1 = simpler;
-                        out.push(like(props.clone(), other));
-                    }
-                    for simpler in extra[i].0.iter().flat_map(Shape::simpler) {
-                        let mut other = extra.clone();
-                        other[i].0 = Some(simpler);
-                        out.push(like(props.clone(), other));
-                    }
-                }
+                let mut out = each(props, |props| with(&props, extra, demand));
+                out.extend(each(extra, |extra| with(props, &extra, demand)));
+                out.extend((!demand.is_empty()).then(|| with(props, extra, &[])));
+                out
             }
-            Number(_) | Any => out.push(Bytes(b"1".to_vec())),
-            Rule(body) => {
-                out.push((**body).clone());
-                out.extend(body.simpler().into_iter().map(|b| Rule(Box::new(b))));
-            }
-            Back(_) => out.push(Bytes(b"1".to_vec())),
+            Number(_) | Any | Back(_) => vec![Bytes(b"1".to_vec())],
+            Repeat(..) | Raw(..) | Set(..) | Unique(_) | Rule(_) => Vec::new(),
         }
-        out
     }
 }
 

@@ -205,13 +205,22 @@ impl TestVocab {
     }
 }
 
+/// Whether a text is an output of a grammar, byte by byte; the first 256 tokens must be the bytes.
+pub fn accepts(grammar: &CompiledGrammar, text: &str) -> bool {
+    let mut matcher = grammar.matcher();
+    text.bytes().all(|b| matcher.accept_token(b.into()).is_ok()) && matcher.is_accepting()
+}
+
+/// Whether the bit of a token is set in a packed row.
+pub fn is_set(row: &[u32], token: TokenId) -> bool {
+    row[token as usize / 32] >> (token % 32) & 1 == 1
+}
+
 /// The legal tokens as the packed row says, and the row that is lent.
 pub fn row(matcher: &mut Matcher) -> BTreeSet<TokenId> {
-    let vocab = matcher.vocabulary().clone();
-    let mut row = vec![u32::MAX; vocab.bitmask_words()];
+    let mut row = vec![0xdead_beef; matcher.vocabulary().bitmask_words()];
     matcher.fill_bitmask(&mut row);
-    let bits = (0..row.len() as u32 * 32).filter(|t| row[*t as usize / 32] >> (t % 32) & 1 == 1);
-    let bits: BTreeSet<TokenId> = bits.collect();
+    let bits: BTreeSet<TokenId> = (0..row.len() as u32 * 32).filter(|&t| is_set(&row, t)).collect();
     let lent = matcher.bitmask();
     assert_eq!(lent.count(), bits.len());
     assert!(bits.iter().all(|&t| lent.contains(t)));

@@ -217,60 +217,7 @@ impl ElementParser<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::constraint::test_reference::matches;
     use proptest::prelude::*;
-
-    fn check(pattern: &str, yes: &[&str], no: &[&str]) {
-        let ir = parse(pattern).unwrap();
-        for text in yes {
-            assert!(matches(&ir, ir.root(), text.as_bytes()), "{pattern} refuses {text:?}");
-        }
-        for text in no {
-            assert!(!matches(&ir, ir.root(), text.as_bytes()), "{pattern} accepts {text:?}");
-        }
-    }
-
-    #[test]
-    fn elements() {
-        check(
-            r"UPPER+ ':' ' ' LOWER+ '\n'",
-            &["AB: xyz\n", "A: x\n"],
-            &["AB:xyz\n", ": x\n", "A: x", "A: x\n\n"],
-        );
-        check(r#""it's" | 'a"b'"#, &["it's", "a\"b"], &["its", ""]);
-        check("'ab'{2} DIGIT{1,2}", &["abab1", "abab12"], &["ab1", "abb1", "abab123", "abab"]);
-        check("(LETTER DIGIT)* PUNCT?", &["", "a1B2", "a1.", "~"], &["a", "1a", "é", ".."]);
-        check("ANY{2,}", &["éé", "😀x"], &["x", "a\nb"]);
-        check(r"'\u{e9}\t\\\'' NEWLINE SPACE", &["é\t\\'\n "], &["e\t\\'\n "]);
-        check("(LOWER|DIGIT+|'-')UPPER", &["aZ", "12Z", "-Z"], &["abZ", "Z"]);
-    }
-
-    fn error(pattern: &str) -> (String, String) {
-        let e = parse(pattern).unwrap_err();
-        assert!(!e.places().is_empty(), "{pattern}");
-        (e.message().to_owned(), e.hint_text().unwrap_or_default().to_owned())
-    }
-
-    #[test]
-    fn errors_have_hints() {
-        assert_eq!(error("UPER+").1, "did you mean UPPER?");
-        assert_eq!(error("letters").1, "did you mean LETTER?");
-        assert!(error("xyzzy").1.contains("the classes are"));
-        assert!(error("'a").0.contains("unclosed literal"));
-        assert!(error("(UPPER").0.contains("unclosed group"));
-        assert!(error("UPPER)").0.contains("unopened group"));
-        assert!(error("").0.contains("missing"));
-        assert!(error("UPPER |").0.contains("missing"));
-        assert!(error("()").0.contains("missing"));
-        assert!(error("+").0.contains("nothing to repeat"));
-        assert!(error("DIGIT++").0.contains("nothing to repeat"));
-        assert!(error("DIGIT{3,2}").0.contains("out of order"));
-        assert!(error("DIGIT{,2}").0.contains("not a quantifier"));
-        assert!(error("''").0.contains("empty literal"));
-        assert!(error(r"'\q'").0.contains("unknown escape"));
-        assert!(error(r"'\u{d800}'").0.contains("not a code point"));
-        assert!(error("UPPER . LOWER").1.contains("quotes"));
-    }
 
     #[test]
     fn limits() {

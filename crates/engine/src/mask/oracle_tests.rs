@@ -11,7 +11,8 @@ use super::trie_walk::{WalkOptions, WalkResult, Walker};
 use super::{BaseMasks, MaskCache};
 use crate::constraint::ir::Node;
 use crate::machine::{
-    LocalState, Machine, Program, ROOT_STACK, StackMachine, StepResult, TRIED, Thread, UNKNOWN_STACK,
+    ConfigId, LocalState, Machine, Program, ROOT_STACK, StackMachine, StepResult, TRIED, Thread,
+    UNKNOWN_STACK,
 };
 use crate::vocab::{TokenId, Vocabulary};
 use crate::{Constraint, Policy};
@@ -147,6 +148,45 @@ impl Setting {
         tails.map(|tail| (tail.token, tail.offset)).filter(|exit| !legal.contains(&exit.0)).collect()
     }
 
+    /// Compares the mask of a local state with a walk of all tokens.
+    fn compare_state(
+        &self,
+        machine: &mut Machine,
+        masks: &mut MaskBuilder,
+        state: u32,
+        what: &str,
+    ) -> Thread {
+        let stack = if machine.core.local.automaton.calls_nothing() { ROOT_STACK } else { UNKNOWN_STACK };
+        let thread = Thread { local: LocalState { state, register: 0, n: 0 }, stack };
+        let (tokens, exits) = self.walked(&mut machine.core, thread);
+        let mask = masks.walked(&mut machine.core, thread);
+        assert_eq!(row_tokens(mask.base.as_deref(), &mask.tokens), tokens, "{what} {state}");
+        let exits: BTreeSet<_> = exits.into_iter().filter(|exit| !tokens.contains(&exit.0)).collect();
+        assert_eq!(self.exits(masks, &mask, &tokens), exits, "{what} {state}");
+        thread
+    }
+
+    /// Compares the mask of a configuration with the bytes of all tokens; the legal ones.
+    fn compare_tokens(
+        &self,
+        machine: &mut Machine,
+        masks: &mut MaskCache,
+        config: ConfigId,
+        what: &str,
+    ) -> Vec<TokenId> {
+        let mut row = vec![0; self.vocab.len().div_ceil(32)];
+        masks.mask(machine, config).write(&mut row);
+        let mut legal = Vec::new();
+        for token in 0..self.vocab.len() as TokenId {
+            let bytes = self.vocab.token_bytes(token);
+            let allowed = !bytes.is_empty() && machine.allows(config, bytes);
+            let masked = row[token as usize / 32] >> (token % 32) & 1 == 1;
+            assert_eq!(masked, allowed, "{what} {:?}", String::from_utf8_lossy(bytes));
+            legal.extend(allowed.then_some(token));
+        }
+        legal
+    }
+
     fn tails(&self, found: &WalkResult) -> BTreeSet<(TokenId, u16)> {
         let tails = found.exits.iter().flat_map(|e| below(self.vocab.trie(), e.0));
         tails.map(|tail| (tail.token, tail.offset)).collect()
@@ -206,8 +246,7 @@ fn shortcuts_find_what_a_walk_finds() {
         let masks = &mut cache.builder;
         let mut walker = Walker::default();
         for state in states(&mut machine, &mut random) {
-            let stack = if machine.core.local.automaton.calls_nothing() { ROOT_STACK } else { UNKNOWN_STACK };
-            let thread = Thread { local: LocalState { state, register: 0, n: 0 }, stack };
+            let thread = setting.compare_state(&mut machine, masks, state, &format!("{text} {case}"));
             let (tokens, exits) = setting.walked(&mut machine.core, thread);
             if let Some((row, found)) =
                 loop_mask(&mut machine.core, &setting.vocab, &mut walker, thread, free)
@@ -217,10 +256,6 @@ fn shortcuts_find_what_a_walk_finds() {
                 assert_eq!(setting.tails(&found), exits, "{text} {case} {state}");
                 by_loops += 1;
             }
-            let mask = masks.walked(&mut machine.core, thread);
-            assert_eq!(row_tokens(mask.base.as_deref(), &mask.tokens), tokens, "{text} {case} {state}");
-            let exits: BTreeSet<_> = exits.into_iter().filter(|exit| !tokens.contains(&exit.0)).collect();
-            assert_eq!(setting.exits(masks, &mask, &tokens), exits, "{text} {case} {state}");
             masks_compared += 1;
         }
     }
@@ -263,13 +298,7 @@ fn words_are_counted_as_a_walk_counts_them() {
         let mut cache = MaskCache::new(&setting.vocab, setting.shared.clone());
         let masks = &mut cache.builder;
         for state in states(&mut machine, &mut random) {
-            let stack = if machine.core.local.automaton.calls_nothing() { ROOT_STACK } else { UNKNOWN_STACK };
-            let thread = Thread { local: LocalState { state, register: 0, n: 0 }, stack };
-            let (tokens, exits) = setting.walked(&mut machine.core, thread);
-            let mask = masks.walked(&mut machine.core, thread);
-            assert_eq!(row_tokens(mask.base.as_deref(), &mask.tokens), tokens, "{text} {case} {state}");
-            let exits: BTreeSet<_> = exits.into_iter().filter(|exit| !tokens.contains(&exit.0)).collect();
-            assert_eq!(setting.exits(masks, &mask, &tokens), exits, "{text} {case} {state}");
+            let thread = setting.compare_state(&mut machine, masks, state, &format!("{text} {case}"));
             if let Some(contained) = masks.slice_of(&mut machine.core, thread, false) {
                 partly += usize::from(contained.near.is_partial());
                 nowhere += usize::from(contained.need.reach < u32::MAX);
@@ -361,13 +390,8 @@ fn rules_that_end_out_of_sight_go_on_behind_it() {
         let mut masks = MaskCache::new(&setting.vocab, setting.shared.clone());
         let mut config = machine.initial();
         for _ in 0..=n {
-            let mask = masks.mask(&mut machine, config);
-            for token in 0..setting.vocab.len() as TokenId {
-                let bytes = setting.vocab.token_bytes(token);
-                let legal = !bytes.is_empty() && machine.allows(config, bytes);
-                assert_eq!(mask.contains(token), legal, "{n} {bytes:?}");
-                behind += usize::from(legal && bytes.len() > 10);
-            }
+            let legal = setting.compare_tokens(&mut machine, &mut masks, config, &grammar);
+            behind += legal.iter().filter(|t| setting.vocab.token_bytes(**t).len() > 10).count();
             config = machine.step_bytes(config, b"a");
         }
     }
@@ -392,18 +416,7 @@ fn parallel_patterns_allow_what_each_does() {
         for step in 0..12 {
             if machine.threads(config).len() > 1 {
                 parallel += 1;
-                let mask = masks.mask(&mut machine, config);
-                let mut row = vec![0; setting.vocab.len().div_ceil(32)];
-                mask.write(&mut row);
-                for &token in &tokens {
-                    let bytes = setting.vocab.token_bytes(token);
-                    let legal = !bytes.is_empty() && machine.allows(config, bytes);
-                    assert_eq!(
-                        row[token as usize / 32] >> (token % 32) & 1 == 1,
-                        legal,
-                        "{schema} {bytes:?}"
-                    );
-                }
+                setting.compare_tokens(&mut machine, &mut masks, config, &schema);
             }
             let forced: Option<&[u8]> = [&b"["[..], b"\""].get(step).copied();
             let mut next = || match forced {
@@ -525,16 +538,8 @@ fn shared_walks_of_called_rules_allow_what_bytes_do() {
         let mut masks = MaskCache::new(&setting.vocab, setting.shared.clone());
         let mut config = machine.initial();
         for _ in 0..6 {
-            let mut row = vec![0; setting.vocab.len().div_ceil(32)];
-            masks.mask(&mut machine, config).write(&mut row);
-            let mut legal = Vec::new();
-            for token in 0..setting.vocab.len() as TokenId {
-                let bytes = setting.vocab.token_bytes(token);
-                let allowed = !bytes.is_empty() && machine.allows(config, bytes);
-                let masked = row[token as usize / 32] >> (token % 32) & 1 == 1;
-                assert_eq!(masked, allowed, "{text} {:?}", String::from_utf8_lossy(bytes));
-                legal.extend((allowed && bytes.len() < 7).then_some(token));
-            }
+            let mut legal = setting.compare_tokens(&mut machine, &mut masks, config, &text);
+            legal.retain(|t| setting.vocab.token_bytes(*t).len() < 7);
             compared += 1;
             let Some(&token) = (!legal.is_empty()).then(|| random.pick(&legal)) else { break };
             config = machine.step_bytes(config, setting.vocab.token_bytes(token));

@@ -5,6 +5,24 @@ use std::collections::BTreeSet;
 use ffwd_testkit::random::Random;
 
 use super::ir::{Ir, Node, NodeId};
+use crate::{Compiler, Constraint, ErrorKind, Policy, Vocabulary};
+
+/// Returns true if a text is an output of a constraint, byte by byte.
+pub(crate) fn accepts(ir: &Ir, text: &str) -> bool {
+    let bytes: Vec<Vec<u8>> = (0..=255).map(|b| vec![b]).chain([vec![]]).collect();
+    let vocab = Vocabulary::from_token_bytes(&bytes, &[], vec![256]).expect("all bytes");
+    let constraint = Constraint::from_ir(ir.clone(), Policy::default());
+    match Compiler::new(vocab).compile(&constraint) {
+        Ok(grammar) => {
+            let mut matcher = grammar.matcher();
+            text.bytes().all(|b| matcher.accept_token(b.into()).is_ok()) && matcher.is_accepting()
+        }
+        Err(error) => {
+            assert_eq!(error.kind(), ErrorKind::Unsatisfiable, "{error}");
+            false
+        }
+    }
+}
 
 /// Returns true if `text` as a whole is in the language of `node`.
 pub(crate) fn matches(ir: &Ir, node: NodeId, text: &[u8]) -> bool {

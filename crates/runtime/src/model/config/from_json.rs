@@ -213,7 +213,6 @@ fn eos_ids(value: &Value) -> Vec<u32> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::layer_patterns::LayerRotary;
     use super::*;
 
     /// Changes of a configuration, with parts of what is read or the kind and parts of the error.

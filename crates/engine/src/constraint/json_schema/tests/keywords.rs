@@ -1,11 +1,11 @@
 //! Every keyword of the table: generated for, checked on literals, negated, limited to its types and
 //! its drafts, and listed on the page of constraints.
 
-use super::naive::accepts;
 use crate::constraint::Policy;
 use crate::constraint::json_schema::parse_from;
 use crate::constraint::json_schema::read::{Keyword, SchemaDraft, Types};
 use crate::constraint::substring::SubstringOptions;
+use crate::constraint::test_reference::accepts;
 use crate::error::{ErrorKind, Result};
 
 const DRAFTS: [(SchemaDraft, &str); 5] = [

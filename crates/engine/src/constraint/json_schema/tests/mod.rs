@@ -1,12 +1,3 @@
-//! Tests of the JSON Schema front end: tables, the corpus against another validator, mutations.
+//! Tests of the front end for JSON Schema; `tests/engine` and `tests/data` have those that need no insight.
 
-mod annotations;
-mod counted_items;
-mod coverage;
-mod dependencies;
-mod dialects;
 mod keywords;
-mod mutation;
-mod naive;
-mod number_formats;
-mod table;

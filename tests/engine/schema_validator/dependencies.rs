@@ -1,15 +1,14 @@
-//! Tests of properties that are allowed only with some values of others: random schemas, compared
-//! with another validator on every object of a few properties.
+//! Properties that are allowed only with some values of others, on every object of a few properties.
 
 use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 
-use super::naive::accepts;
-use crate::constraint::Policy;
-use crate::constraint::json_schema::parse;
-use crate::error::ErrorKind;
+use ffwd::Policy;
 use ffwd_testkit::random::Random;
+use ffwd_testkit::vocab::accepts;
+
+use super::{Counts, Schemas};
 
 /// Names, with their possible values.
 const NAMES: [(&str, &[&str]); 5] = [
@@ -62,9 +61,8 @@ fn dependency(random: &mut Random) -> Value {
 
 #[test]
 fn every_small_object_is_judged_rightly() {
-    let texts = objects();
-    let values: Vec<Value> = texts.iter().map(|text| serde_json::from_str(text).expect("JSON")).collect();
-    let (mut compared, mut valid) = (0, 0);
+    let (schemas, mut counts) = (Schemas::new(), Counts::default());
+    let instances: Vec<Vec<String>> = objects().into_iter().map(|text| vec![text]).collect();
     let mut random = Random::new(31);
     for _ in 0..600 {
         let mut dependencies = Map::new();
@@ -90,19 +88,11 @@ fn every_small_object_is_judged_rightly() {
             2 => schema["minProperties"] = json!(2),
             _ => {}
         }
-        let validator = jsonschema::draft202012::new(&schema).expect("a schema");
-        let ir = match parse(&schema.to_string(), &Policy::default()) {
-            Ok(ir) => Some(ir),
-            Err(e) if e.kind() == ErrorKind::Unsatisfiable => None,
-            Err(e) => panic!("{schema}\n{e}"),
-        };
-        for (text, value) in texts.iter().zip(&values) {
-            let expected = validator.is_valid(value);
-            assert_eq!(ir.as_ref().is_some_and(|ir| accepts(ir, text)), expected, "{schema}\n{text}");
-            (compared, valid) = (compared + 1, valid + usize::from(expected));
-        }
+        schemas.compare(&schema, &instances, &mut counts);
     }
-    assert!(valid > 10_000 && compared - valid > 10_000, "{valid} of {compared} are valid");
+    let Counts { valid, invalid, refused, .. } = counts;
+    assert!(refused.is_empty(), "{refused:?}");
+    assert!(valid > 10_000 && invalid > 10_000, "{valid} valid, {invalid} invalid");
 }
 
 /// As above, with twenty names that need the same other one.
@@ -114,7 +104,8 @@ fn many_names_beside_one() {
     let needs: Map<String, Value> = names.iter().map(|n| (n.clone(), json!(["base"]))).collect();
     let schema = json!({"type": "object", "properties": properties, "additionalProperties": false,
         "dependentRequired": needs});
-    let ir = parse(&schema.to_string(), &Policy::default()).expect("two kinds of objects");
+    let grammar = Schemas::new().compile(&schema.to_string(), &Policy::default());
+    let grammar = grammar.expect("two kinds of objects");
     for (text, valid) in [
         ("{}", true),
         (r#"{"base":null}"#, true),
@@ -122,7 +113,7 @@ fn many_names_beside_one() {
         (r#"{"option4":null}"#, false),
         (r#"{"option2":null,"option19":null}"#, false),
     ] {
-        assert_eq!(accepts(&ir, text), valid, "{text}");
+        assert_eq!(accepts(&grammar, text), valid, "{text}");
     }
 }
 
@@ -140,7 +131,8 @@ fn many_names_beside_values_of_one() {
     let schema = json!({"type": "object", "properties": properties, "additionalProperties": false,
         "dependentSchemas": dependencies});
     let validator = jsonschema::draft202012::new(&schema).expect("a schema");
-    let ir = parse(&schema.to_string(), &Policy::default()).expect("as many kinds as there are values");
+    let grammar = Schemas::new().compile(&schema.to_string(), &Policy::default());
+    let grammar = grammar.expect("as many kinds as there are values");
     for kind in kinds.iter().map(Some).chain([None]) {
         for first in 0..20 {
             for second in first..20 {
@@ -153,7 +145,7 @@ fn many_names_beside_values_of_one() {
                 let members =
                     properties.keys().filter_map(|n| Some(format!("{}:{}", json!(n), object.get(n)?)));
                 let text = format!("{{{}}}", members.collect::<Vec<_>>().join(","));
-                assert_eq!(accepts(&ir, &text), validator.is_valid(&Value::Object(object)), "{text}");
+                assert_eq!(accepts(&grammar, &text), validator.is_valid(&Value::Object(object)), "{text}");
             }
         }
     }

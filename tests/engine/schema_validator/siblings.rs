@@ -1,43 +1,12 @@
-//! Tests of keywords that depend on their siblings, compared with another validator on all small
-//! instances: `unevaluated…`, `$dynamicRef` in random dynamic scopes, and negations of objects.
+//! Keywords that depend on their siblings: `unevaluated…`, `$dynamicRef` in random dynamic scopes, and
+//! negations of objects.
 
 use serde_json::{Value, json};
 
-use super::naive::accepts;
-use crate::constraint::Policy;
-use crate::constraint::ir::MAX_DEMANDS;
-use crate::constraint::json_schema::parse;
-use crate::error::ErrorKind;
+use ffwd::constraint::ir::MAX_DEMANDS;
 use ffwd_testkit::random::Random;
 
-/// Results for some schemas.
-#[derive(Default)]
-struct Counts {
-    compared: usize,
-    valid: usize,
-    invalid: usize,
-    /// Schemas that are refused and have valid instances.
-    refused: Vec<String>,
-}
-
-/// Compares a schema with the other validator on instances. Each has several forms; one of them
-/// must be accepted if the instance is valid.
-fn compare(schema: &Value, instances: &[Vec<String>], counts: &mut Counts) {
-    let validator = jsonschema::draft202012::new(schema).unwrap_or_else(|e| panic!("{schema}: {e}"));
-    let ir = match parse(&schema.to_string(), &Policy::default()) {
-        Ok(ir) => Some(ir),
-        Err(e) if e.kind() == ErrorKind::Unsatisfiable => None,
-        Err(e) => return counts.refused.push(format!("{schema}: {}", e.message())),
-    };
-    counts.compared += 1;
-    for spellings in instances {
-        let value: Value = serde_json::from_str(&spellings[0]).unwrap();
-        let expected = validator.is_valid(&value);
-        let found = ir.as_ref().is_some_and(|ir| spellings.iter().any(|text| accepts(ir, text)));
-        assert_eq!(found, expected, "{schema}\non {}", spellings[0]);
-        *if expected { &mut counts.valid } else { &mut counts.invalid } += 1;
-    }
-}
+use super::{Counts, Schemas};
 
 /// Returns objects with some of three names, in all orders.
 fn objects() -> Vec<Vec<String>> {
@@ -145,6 +114,7 @@ fn schema(random: &mut Random, depth: u32, about_objects: bool) -> Value {
 
 #[test]
 fn unevaluated_is_what_another_validator_says() {
+    let schemas = Schemas::new();
     for (about_objects, instances) in [(true, objects()), (false, arrays())] {
         let mut random = Random::new(11);
         let mut counts = Counts::default();
@@ -156,9 +126,9 @@ fn unevaluated_is_what_another_validator_says() {
                 "d0": schema(&mut random, 0, about_objects),
                 "d1": schema(&mut random, 0, about_objects),
             });
-            compare(&root, &instances, &mut counts);
+            schemas.compare(&root, &instances, &mut counts);
         }
-        let Counts { compared, valid, invalid, refused } = counts;
+        let Counts { compared, valid, invalid, refused, .. } = counts;
         // A few need more than the limits on demands and conditions.
         assert!(refused.len() < 40, "{} refused: {refused:#?}", refused.len());
         assert!(compared > 350 && valid > 1_500 && invalid > 1_500, "{compared}, {valid}, {invalid}");
@@ -168,6 +138,7 @@ fn unevaluated_is_what_another_validator_says() {
 /// Uses up to the maximum number of demands; several properties can meet each of them.
 #[test]
 fn properties_that_must_be_there_are_what_another_validator_says() {
+    let schemas = Schemas::new();
     let letters = ["a", "b", "c", "d", "e", "f"];
     assert_eq!(letters.len(), MAX_DEMANDS as usize);
     let names = ["", "ab", "cde", "ef", "abcdef", "g"];
@@ -198,10 +169,10 @@ fn properties_that_must_be_there_are_what_another_validator_says() {
                 json!({"not": {"patternProperties": {*letter: value}}})
             };
             let parts: Vec<Value> = letters[..n].iter().map(part).collect();
-            compare(&json!({"type": "object", "allOf": parts}), &instances, &mut counts);
+            schemas.compare(&json!({"type": "object", "allOf": parts}), &instances, &mut counts);
         }
     }
-    let Counts { compared, valid, invalid, refused } = counts;
+    let Counts { compared, valid, invalid, refused, .. } = counts;
     assert!(refused.is_empty(), "{refused:?}");
     assert!(compared == 9 && valid > 100 && invalid > 500, "{compared}, {valid}, {invalid}");
 }
@@ -235,6 +206,7 @@ fn branch(random: &mut Random) -> Value {
 
 #[test]
 fn negations_are_what_another_validator_says() {
+    let schemas = Schemas::new();
     let mut random = Random::new(23);
     let mut counts = Counts::default();
     let instances = [objects(), arrays()].concat();
@@ -256,15 +228,16 @@ fn negations_are_what_another_validator_says() {
         if random.below(3) == 0 {
             root["maxProperties"] = json!(1 + random.below(2));
         }
-        compare(&root, &instances, &mut counts);
+        schemas.compare(&root, &instances, &mut counts);
     }
-    let Counts { compared, valid, invalid, refused } = counts;
+    let Counts { compared, valid, invalid, refused, .. } = counts;
     assert!(refused.len() < 20, "{} refused: {refused:#?}", refused.len());
     assert!(compared > 380 && valid > 4_000 && invalid > 4_000, "{compared}, {valid}, {invalid}");
 }
 
 #[test]
 fn dynamic_references_are_what_another_validator_says() {
+    let schemas = Schemas::new();
     let mut random = Random::new(5);
     let mut counts = Counts::default();
     let instances = arrays();
@@ -300,9 +273,9 @@ fn dynamic_references_are_what_another_validator_says() {
             resources.insert("x".into(), json!({"$dynamicAnchor": "x", "type": "string"}));
         }
         root["$defs"] = Value::Object(resources);
-        compare(&root, &instances, &mut counts);
+        schemas.compare(&root, &instances, &mut counts);
     }
-    let Counts { compared, valid, invalid, refused } = counts;
+    let Counts { compared, valid, invalid, refused, .. } = counts;
     assert!(refused.is_empty(), "{refused:#?}");
     assert!(compared == 400 && valid > 1_000 && invalid > 1_000, "{compared}, {valid}, {invalid}");
 }

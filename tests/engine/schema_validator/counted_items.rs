@@ -1,21 +1,21 @@
-//! Tests of arrays with conditions on the number of items: random schemas over four items, compared
-//! with another validator on every array of up to four of them.
+//! Arrays with conditions on the number of items: random schemas over four items, on every array of up
+//! to four of them.
 
 use serde_json::{Value, json};
 
-use super::naive::accepts;
-use crate::constraint::Policy;
-use crate::constraint::json_schema::parse;
-use crate::error::ErrorKind;
+use ffwd::Policy;
 use ffwd_testkit::random::Random;
+use ffwd_testkit::vocab::accepts;
+
+use super::{Counts, Schemas};
 
 const ITEMS: [&str; 4] = ["1", "2", "\"a\"", "\"b\""];
 const LONGEST: u32 = 4;
 
-/// Random schemas.
-struct Schemas(Random);
+/// Random conditions.
+struct Conditions(Random);
 
-impl Schemas {
+impl Conditions {
     /// Returns a schema that some of the items satisfy, all, or none.
     fn item(&mut self) -> Value {
         let all = [json!(1), json!(2), json!("a"), json!("b")];
@@ -83,33 +83,14 @@ fn arrays() -> Vec<String> {
 
 #[test]
 fn every_short_array_is_judged_rightly() {
-    let texts = arrays();
-    let values: Vec<Value> = texts.iter().map(|text| serde_json::from_str(text).expect("JSON")).collect();
-    let (mut compared, mut refused, mut empty) = (0, 0, 0);
+    let (schemas, mut counts) = (Schemas::new(), Counts::default());
+    let instances: Vec<Vec<String>> = arrays().into_iter().map(|text| vec![text]).collect();
     for seed in 1..1_000 {
-        let mut schema = Schemas(Random::new(seed)).array(2);
+        let mut schema = Conditions(Random::new(seed)).array(2);
         schema["type"] = json!("array");
-        let validator = jsonschema::draft202012::new(&schema).expect("a schema");
-        let ir = match parse(&schema.to_string(), &Policy::default()) {
-            Ok(ir) => ir,
-            Err(e) if e.kind() == ErrorKind::Unsatisfiable => {
-                empty += 1;
-                let valid = values.iter().position(|value| validator.is_valid(value));
-                assert_eq!(valid.map(|i| &texts[i]), None, "{schema}\n{e}");
-                continue;
-            }
-            Err(e) => {
-                assert!(matches!(e.kind(), ErrorKind::TooComplex | ErrorKind::Unsupported), "{schema}\n{e}");
-                refused += 1;
-                continue;
-            }
-        };
-        compared += 1;
-        for (text, value) in texts.iter().zip(&values) {
-            assert_eq!(accepts(&ir, text), validator.is_valid(value), "{schema}\n{text}");
-        }
+        schemas.compare(&schema, &instances, &mut counts);
     }
-    eprintln!("{compared} compared, {empty} empty, {refused} refused");
+    let (compared, refused) = (counts.compared - counts.empty, counts.refused.len());
     assert!(compared > 600 && refused < 150, "{compared} compared, {refused} refused");
 }
 
@@ -118,10 +99,11 @@ fn every_short_array_is_judged_rightly() {
 fn lists_of_different_words() {
     let list = |i: usize| json!({"type": "array", "maxItems": 25, "items": {"enum": [i, 10 + i, 20 + i]}});
     let schema = json!({ "oneOf": (0..6).map(list).collect::<Vec<_>>() });
-    let ir = parse(&schema.to_string(), &Policy::default()).expect("six conditions that say the same");
+    let grammar = Schemas::new().compile(&schema.to_string(), &Policy::default());
+    let grammar = grammar.expect("six conditions that say the same");
     for (text, valid) in
         [("[3]", true), ("[13,3,23]", true), ("[]", false), ("[3,4]", false), ("[30]", false)]
     {
-        assert_eq!(accepts(&ir, text), valid, "{text}");
+        assert_eq!(accepts(&grammar, text), valid, "{text}");
     }
 }
