@@ -116,8 +116,8 @@ def masks(report):
         return lambda engine: " / ".join(short(engine[name][part]) for part in which) + " µs"
 
     def held(engine):
-        spread = engine["bytes"]
-        return " / ".join(short(spread[part] / 1000) for part in ("median", "high")) if spread["rounds"] else "-"
+        held = engine["bytes"]
+        return " / ".join(short(held[part] / 1000) for part in ("median", "high")) if held else "-"
 
     rows = {
         "schemas passing": lambda e: f"{e['passing']} ({100 * e['passing'] / e['schemas']:.1f} %)",

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use clap::Subcommand;
-use ffwd_bench::{Report, decode, formats, fraction, hostile, masks, start, threads};
+use ffwd_bench::{BenchReport, decode, formats, fraction, hostile, masks, start, threads};
 
 use super::args::ModelArgs;
 use super::inspect::vocabulary_or_embedded;
@@ -212,7 +212,7 @@ impl TokenizerArgs {
 impl ReportArgs {
     /// Checks the folders of the files before anything runs for long, measures, prints the report,
     /// writes the files, and returns the exit code.
-    fn write(&self, measure: impl FnOnce() -> Result<Report>) -> Result<ExitCode> {
+    fn write(&self, measure: impl FnOnce() -> Result<BenchReport>) -> Result<ExitCode> {
         [&self.json, &self.markdown, &self.html]
             .into_iter()
             .flatten()

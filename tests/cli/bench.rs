@@ -231,7 +231,8 @@ fn masks_are_measured_and_wrong_judgements_counted() {
     // One instance is valid as the file says, and the engine refuses it.
     assert_eq!(counts, [3, 1, 1, 3, 1, 0]);
     let mask = &engine["mask"];
-    assert!(mask["count"].as_u64() > Some(3) && mask["p50"].as_f64() <= mask["p99"].as_f64(), "{mask}");
+    // The first mask is not among them.
+    assert!(mask["count"].as_u64() > Some(2) && mask["p50"].as_f64() <= mask["p99"].as_f64(), "{mask}");
     assert_alone(&read(&file("m.html")));
     std::fs::write(file("b.jsonl"), "{\"schema\": {}}\n{\"schema\"\n").unwrap();
     let err = failure(&["masks", &b], 1);

@@ -16,8 +16,8 @@ use ffwd_runtime::Result;
 use ffwd_runtime::model::{Adapter, KvCache, LoadOptions, Model};
 
 use crate::environment::Environment;
-use crate::report::Report;
-use crate::table::{Table, short};
+use crate::report::BenchReport;
+use crate::table::{Grid, short};
 
 /// Number of tokens of a prompt.
 const PROMPT: usize = 256;
@@ -48,7 +48,7 @@ fn tokens(text: &str) -> std::result::Result<usize, String> {
 ///
 /// # Errors
 /// If a model cannot be loaded, or the adapter is not one of it.
-pub fn run(args: &Args) -> Result<Report> {
+pub fn run(args: &Args) -> Result<BenchReport> {
     let adapter = args.adapter.as_ref().map(Adapter::open).transpose()?;
     let mut models = Vec::new();
     for file in &args.files {
@@ -78,12 +78,12 @@ pub fn run(args: &Args) -> Result<Report> {
     let columns = args.tokens.iter().map(|tokens| format!("{tokens} rows, ms"));
     let header: Vec<String> = ["model".to_owned(), "MB".to_owned()].into_iter().chain(columns).collect();
     let header: Vec<&str> = header.iter().map(String::as_str).collect();
-    let mut table = Table::new("forwards", &header);
+    let mut table = Grid::new("forwards", &header);
     for ((name, model), least) in models.into_iter().zip(least) {
         let size = format!("{:.1}", model.weight_bytes() as f64 / 1e6);
         table.rows.push([name, size].into_iter().chain(least.into_iter().map(short)).collect());
     }
-    Ok(Report::of_tables("Formats of weights", Environment::of_machine(), vec![table]))
+    Ok(BenchReport::of_tables("Formats of weights", Environment::of_machine(), vec![table]))
 }
 
 /// Returns the milliseconds of a forward of tokens after those in the cache, with the logits of the last.

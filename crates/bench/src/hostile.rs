@@ -11,9 +11,9 @@ use std::time::Instant;
 use ffwd_runtime::{Compiler, Constraint, Result, Vocabulary};
 
 use crate::environment::Environment;
-use crate::report::Report;
+use crate::report::BenchReport;
 use crate::start::{forget_peak, memory_mb};
-use crate::table::Table;
+use crate::table::Grid;
 
 type Make = Box<dyn Fn() -> Result<Constraint>>;
 
@@ -82,10 +82,10 @@ fn cases() -> Vec<(&'static str, Make)> {
 }
 
 /// Compiles each constraint for a vocabulary.
-pub fn run(vocab: &Vocabulary) -> Report {
+pub fn run(vocab: &Vocabulary) -> BenchReport {
     let compiler = Compiler::new(vocab.clone());
     let mut row = vec![0; vocab.bitmask_words()];
-    let mut table = Table::new("hostile constraints", &["constraint", "answer", "ms", "MB"]);
+    let mut table = Grid::new("hostile constraints", &["constraint", "answer", "ms", "MB"]);
     for (name, make) in cases() {
         forget_peak();
         let before = memory_mb("VmRSS");
@@ -98,5 +98,5 @@ pub fn run(vocab: &Vocabulary) -> Report {
         let answer = answer.err().map_or_else(|| "a mask".to_owned(), |e| format!("refused: {:?}", e.kind()));
         table.rows.push(vec![name.to_owned(), answer, ms, mb]);
     }
-    Report::of_tables("Hostile constraints", Environment::of_machine(), vec![table])
+    BenchReport::of_tables("Hostile constraints", Environment::of_machine(), vec![table])
 }

@@ -28,4 +28,4 @@ pub mod start;
 pub mod threads;
 
 pub use environment::ModelNames;
-pub use report::Report;
+pub use report::BenchReport;

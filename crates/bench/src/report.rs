@@ -9,19 +9,19 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::environment::Environment;
-use crate::table::{Table, escaped};
+use crate::table::{Grid, escaped};
 
 const STYLE: &str = include_str!("page.css");
 const PAGE_SCRIPT: &str = include_str!("page.js");
 
 /// The report of a measurement.
-#[derive(Debug)]
-pub struct Report {
+#[derive(Debug, Default)]
+pub struct BenchReport {
     title: &'static str,
     environment: Environment,
     /// All numbers, as an object.
     results: Value,
-    pub(crate) tables: Vec<Table>,
+    pub(crate) tables: Vec<Grid>,
     /// What a reader must know besides the tables.
     pub(crate) notes: Vec<String>,
     /// What the text says after an interruption.
@@ -38,7 +38,7 @@ pub struct Report {
 }
 
 /// A plot, with the text above it.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Default, Serialize)]
 pub(crate) struct Figure {
     #[serde(skip)]
     pub heading: String,
@@ -56,7 +56,7 @@ pub(crate) struct Figure {
     pub series: Vec<Series>,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Default, Serialize)]
 pub(crate) struct Axis {
     pub label: &'static str,
     pub low: f64,
@@ -91,7 +91,7 @@ pub(crate) struct Point {
 
 impl Axis {
     pub(crate) fn linear(label: &'static str, low: f64, high: f64) -> Self {
-        Axis { label, low, high, log: false, percent: false }
+        Axis { label, low, high, ..Axis::default() }
     }
 }
 
@@ -124,11 +124,11 @@ impl Point {
     }
 }
 
-impl Report {
+impl BenchReport {
     /// Returns a report of tables, whose cells are also its numbers.
-    pub(crate) fn of_tables(title: &'static str, environment: Environment, tables: Vec<Table>) -> Self {
-        let results = serde_json::json!({ "tables": tables.iter().map(Table::json).collect::<Vec<_>>() });
-        Report::new(title, environment, &results, tables)
+    pub(crate) fn of_tables(title: &'static str, environment: Environment, tables: Vec<Grid>) -> Self {
+        let results = serde_json::json!({ "tables": tables.iter().map(Grid::json).collect::<Vec<_>>() });
+        BenchReport::new(title, environment, &results, tables)
     }
 
     /// Returns a report with its numbers, which are an object, and tables.
@@ -136,21 +136,15 @@ impl Report {
         title: &'static str,
         environment: Environment,
         results: &impl Serialize,
-        tables: Vec<Table>,
+        tables: Vec<Grid>,
     ) -> Self {
-        Report {
+        BenchReport {
             title,
             environment,
             // Plain numbers, texts and lists always have a JSON form.
             results: serde_json::to_value(results).unwrap_or_default(),
             tables,
-            notes: Vec::new(),
-            interrupted: None,
-            figures: Vec::new(),
-            controls: String::new(),
-            details: String::new(),
-            script: "",
-            failed: false,
+            ..BenchReport::default()
         }
     }
 
@@ -168,7 +162,7 @@ impl Report {
     pub fn text(&self) -> String {
         let lines = self.environment.lines();
         let lines: Vec<String> = lines.iter().map(|(name, line)| format!("{name}: {line}")).collect();
-        let mut parts: Vec<String> = self.tables.iter().map(Table::text).collect();
+        let mut parts: Vec<String> = self.tables.iter().map(Grid::text).collect();
         parts.push(lines.join("\n"));
         parts.extend(self.notes.iter().cloned());
         parts.extend(self.interrupted.map(|text| format!("interrupted: {text}")));
@@ -178,7 +172,7 @@ impl Report {
     /// Returns the circumstances and the tables in Markdown.
     pub fn markdown(&self) -> String {
         let lines = self.environment.lines().into_iter().map(|(name, line)| format!("- {name}: {line}\n"));
-        let tables: Vec<String> = self.tables.iter().map(Table::markdown).collect();
+        let tables: Vec<String> = self.tables.iter().map(Grid::markdown).collect();
         format!("{}\n{}", lines.collect::<String>(), tables.join("\n"))
     }
 

@@ -18,8 +18,8 @@ use ffwd_runtime::model::{LoadOptions, Model, Precision, vocabulary_of};
 use ffwd_runtime::{Result, Vocabulary};
 
 use crate::environment::Environment;
-use crate::report::Report;
-use crate::table::Table;
+use crate::report::BenchReport;
+use crate::table::Grid;
 
 /// Options of the measurement.
 #[derive(Debug, clap::Args)]
@@ -43,7 +43,7 @@ pub struct Args {
 ///
 /// # Errors
 /// If a model cannot be loaded.
-pub fn run(args: &Args) -> Result<Report> {
+pub fn run(args: &Args) -> Result<BenchReport> {
     let options = LoadOptions::with_precision(args.precision);
     let header = [
         "model",
@@ -55,7 +55,7 @@ pub fn run(args: &Args) -> Result<Report> {
         "at most",
         "in the end",
     ];
-    let mut table = Table::new("the start of models", &header);
+    let mut table = Grid::new("the start of models", &header);
     let mut add = |name: &str, bytes: u64, vocabulary: &dyn Fn() -> Result<Vocabulary>, load: Load| {
         let (times, memory) = measure(args, vocabulary, load)?;
         let times = times.map(|ms| if ms.is_finite() { format!("{ms:.0}") } else { "-".to_owned() });
@@ -77,7 +77,7 @@ pub fn run(args: &Args) -> Result<Report> {
             false => add(&name, bytes, &|| vocabulary_of(file), Some(&load))?,
         }
     }
-    Ok(Report::of_tables("Start", Environment::of_machine(), vec![table]))
+    Ok(BenchReport::of_tables("Start", Environment::of_machine(), vec![table]))
 }
 
 /// Reads the files at a path, so that they are in the page cache, and returns their bytes.

@@ -6,16 +6,16 @@ use serde_json::{Value, json};
 
 /// A table with a title; the first column is text, the others are numbers.
 #[derive(Debug)]
-pub(crate) struct Table {
+pub(crate) struct Grid {
     pub title: String,
     pub header: Vec<String>,
     pub rows: Vec<Vec<String>>,
 }
 
-impl Table {
+impl Grid {
     pub(crate) fn new(title: impl Into<String>, header: &[&str]) -> Self {
         let header = header.iter().map(|name| (*name).to_owned()).collect();
-        Table { title: title.into(), header, rows: Vec::new() }
+        Grid { title: title.into(), header, rows: Vec::new() }
     }
 
     /// Returns the table with aligned columns.
@@ -123,7 +123,7 @@ mod tests {
 
     #[test]
     fn a_table_has_three_forms() {
-        let mut grid = Table::new("A|B", &["name", "ms"]);
+        let mut grid = Grid::new("A|B", &["name", "ms"]);
         grid.rows.push(vec!["a|b <i>".into(), ms(0.0123)]);
         assert_eq!(grid.text(), "A|B\nname       ms\na|b <i>  12.3");
         assert_eq!(grid.markdown(), "A|B\n\n| name | ms |\n| --- | --- |\n| a\\|b <i> | 12.3 |\n");

@@ -16,8 +16,8 @@ use std::time::{Duration, Instant};
 use ffwd_runtime::{CompiledGrammar, Compiler, Constraint, Result, TokenId, Vocabulary};
 
 use crate::environment::Environment;
-use crate::report::Report;
-use crate::table::{Table, short};
+use crate::report::BenchReport;
+use crate::table::{Grid, short};
 
 /// Options of the measurement.
 #[derive(Debug, clap::Args)]
@@ -100,7 +100,7 @@ fn together(threads: usize, words: usize, work: impl Fn(usize, &mut [u32]) -> us
 ///
 /// # Errors
 /// If the vocabulary cannot spell the documents.
-pub fn run(args: &Args, vocab: &Vocabulary) -> Result<Report> {
+pub fn run(args: &Args, vocab: &Vocabulary) -> Result<BenchReport> {
     let (compiler, constraint) = (Compiler::new(vocab.clone()), Constraint::json_schema(SCHEMA)?);
     let grammars =
         |count: usize| (0..count).map(|_| compiler.compile(&constraint)).collect::<Result<Vec<_>>>();
@@ -133,7 +133,7 @@ pub fn run(args: &Args, vocab: &Vocabulary) -> Result<Report> {
             rates[threads - 1].iter_mut().zip(found).for_each(|(best, found)| *best = best.max(found));
         }
     }
-    let mut table = Table::new("masks of threads", &["masks of", "threads", "masks per second", "ratio"]);
+    let mut table = Grid::new("masks of threads", &["masks of", "threads", "masks per second", "ratio"]);
     let alone = rates[0];
     for (case, name) in CASES.iter().enumerate() {
         for (at, rates) in rates.iter().enumerate() {
@@ -146,5 +146,5 @@ pub fn run(args: &Args, vocab: &Vocabulary) -> Result<Report> {
             ]);
         }
     }
-    Ok(Report::of_tables("Threads", Environment::of_machine(), vec![table]))
+    Ok(BenchReport::of_tables("Threads", Environment::of_machine(), vec![table]))
 }

@@ -14,7 +14,7 @@ use super::twin;
 use crate::arm::Arm;
 use crate::rounds::{Plan, interleave};
 use crate::scenario::ReadyScenario;
-use crate::table::{Table, short, short_or_dash};
+use crate::table::{Grid, short, short_or_dash};
 
 /// The arms: how requests are decoded, and whether they form a batch.
 const ARMS: [(Arm, bool); 4] = [(Arm::Off, false), (Arm::Off, true), (Arm::Exact, false), (Arm::Exact, true)];
@@ -31,7 +31,7 @@ pub(super) fn compare(
     size: usize,
     plan: Plan,
     stop: &CancelToken,
-) -> Result<Table> {
+) -> Result<Grid> {
     let engine = Arc::new(twin(engine, false)?);
     let count = LENGTH * size;
     let request = |arm: Arm, at: usize| {
@@ -73,7 +73,7 @@ pub(super) fn compare(
     }
     let rates = rates.map(|[seconds, processor]| [Spread::of(&seconds), Spread::of(&processor)]);
     let title = format!("{count} requests of all scenarios, in batches of {size}: tokens a second");
-    let mut table = Table::new(title, &["arm", "in turn", "batch", "ratio", "ratio per core"]);
+    let mut table = Grid::new(title, &["arm", "in turn", "batch", "ratio", "ratio per core"]);
     for (pair, (arm, _)) in rates.chunks_exact(2).zip(ARMS.iter().step_by(2)) {
         let [in_turn, batch] = [&pair[0], &pair[1]].map(|rates| rates.map(|rate| rate.median));
         let [ratio, per_core] = [0, 1].map(|at| batch[at] / in_turn[at]).map(short_or_dash);

@@ -8,7 +8,7 @@ use ffwd_runtime::{Error, ErrorKind, Result};
 
 use super::report::{ArmResult, DecodeResults};
 use crate::environment::Environment;
-use crate::table::{Table, ms, short};
+use crate::table::{Grid, ms, short};
 
 /// The verdict on a difference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,9 +40,9 @@ pub(super) fn compare(
     environment: &Environment,
     new: &DecodeResults,
     old: &EarlierRun,
-) -> (Table, Vec<String>) {
+) -> (Grid, Vec<String>) {
     let header = ["scenario", "arm", "old, ms", "new, ms", "new / old", "from", "to", "verdict"];
-    let mut table = Table::new("compared with the earlier run", &header);
+    let mut table = Grid::new("compared with the earlier run", &header);
     let mut notes: Vec<String> = environment
         .differences(&old.about)
         .into_iter()

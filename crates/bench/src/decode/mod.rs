@@ -23,10 +23,10 @@ use ffwd_runtime::{Engine, Error, Finish, Output, Request, Result, Threads, Toke
 
 use crate::arm::Arm;
 use crate::environment::{Environment, ModelNames};
-use crate::report::Report;
+use crate::report::BenchReport;
 use crate::rounds::{self, Plan, RoundArgs, Turn, interleave, keep_named};
 use crate::scenario::{self, ReadyScenario, Scenario};
-use crate::table::Table;
+use crate::table::Grid;
 use report::{ArmResult, DecodeResults, ScenarioResult};
 
 /// The scenarios of the program, as TOML.
@@ -115,7 +115,7 @@ pub fn run(
     models: &ModelNames,
     threads: &[usize],
     stop: &CancelToken,
-) -> Result<Report> {
+) -> Result<BenchReport> {
     let environment = Environment::of_engine(engine, models);
     let mut costs = None;
     let mut results = DecodeResults::default();
@@ -146,9 +146,9 @@ pub fn run(
     let mut batches = None;
     if let Some(size) = args.batch.filter(|_| finished) {
         batches = Some(batch::compare(engine, &prepared, size.into(), plan, stop)?);
-        results.batches = batches.as_ref().map(Table::json);
+        results.batches = batches.as_ref().map(Grid::json);
     }
-    let mut report = Report::new("Decoding with drafts", environment.clone(), &results, Vec::new());
+    let mut report = BenchReport::new("Decoding with drafts", environment.clone(), &results, Vec::new());
     results.show(&mut report);
     report.tables.extend(batches);
     if let Some(earlier) = &inputs.earlier {

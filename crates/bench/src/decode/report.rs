@@ -7,8 +7,8 @@ use ffwd_runtime::speedup::{Estimate, Spread};
 use serde::{Deserialize, Serialize};
 
 use crate::arm::Arm;
-use crate::report::{Axis, Figure, Point, Report, Series};
-use crate::table::{Table, escaped, ms, short};
+use crate::report::{Axis, BenchReport, Figure, Point, Series};
+use crate::table::{Grid, escaped, ms, short};
 
 /// All results of a run.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -105,13 +105,13 @@ const COLUMNS: [Column; 10] = [
 ];
 
 impl ScenarioResult {
-    fn table(&self) -> Table {
+    fn table(&self) -> Grid {
         let tokens = self.arms.first().map_or(0, |off| off.tokens);
         let title = format!(
             "{}: {} ({} prompt tokens, {tokens} output tokens of off)",
             self.name, self.constraint, self.prompt_tokens
         );
-        let mut table = Table::new(title, &COLUMNS.map(|column| column.0));
+        let mut table = Grid::new(title, &COLUMNS.map(|column| column.0));
         table.rows = self.arms.iter().map(|arm| COLUMNS.map(|(_, cell)| cell(arm)).to_vec()).collect();
         table
     }
@@ -144,7 +144,7 @@ const PLOTS: [Plot; 3] = [
 
 impl DecodeResults {
     /// Adds tables, plots, texts and notes to a report.
-    pub(super) fn show(&self, report: &mut Report) {
+    pub(super) fn show(&self, report: &mut BenchReport) {
         report.tables.extend(self.scenarios.iter().map(ScenarioResult::table));
         if self.scenarios.iter().any(|scenario| scenario.estimate.is_some()) {
             report.tables.push(self.estimates());
@@ -199,10 +199,10 @@ impl DecodeResults {
     }
 
     /// Returns what `ffwd explain` expects, next to what was measured.
-    fn estimates(&self) -> Table {
+    fn estimates(&self) -> Grid {
         let header =
             ["scenario", "tokens", "forced", "forwards, forced runs", "against off", "exact against off"];
-        let mut table = Table::new("expected by `ffwd explain` / measured, decoding alone", &header);
+        let mut table = Grid::new("expected by `ffwd explain` / measured, decoding alone", &header);
         for scenario in &self.scenarios {
             let (Some(estimate), Some(off)) = (&scenario.estimate, scenario.arms.first()) else { continue };
             let of = |arm: Arm| scenario.arms.iter().find(|result| result.arm == arm);

@@ -14,7 +14,7 @@ use ffwd_runtime::{Engine, Error, ErrorKind, Prompt, Request, Result, TokenId};
 use crate::arm::Arm;
 use crate::decode::{Arms, Measurement, Samples, twin};
 use crate::environment::{Environment, ModelNames};
-use crate::report::Report;
+use crate::report::BenchReport;
 use crate::rounds::{self, Plan, RoundArgs, interleave};
 use crate::scenario::Scenario;
 use layout::Layout;
@@ -62,7 +62,7 @@ fn fraction(text: &str) -> std::result::Result<f64, String> {
 ///
 /// # Errors
 /// If a file cannot be read, the vocabulary has too few words, or a generation fails.
-pub fn run(args: &Args, engine: &Engine, models: &ModelNames, stop: &CancelToken) -> Result<Report> {
+pub fn run(args: &Args, engine: &Engine, models: &ModelNames, stop: &CancelToken) -> Result<BenchReport> {
     let extraction = match (&args.schema, &args.text) {
         (Some(schema), Some(text)) => Some(Scenario::extraction(read_text(schema)?, read_text(text)?)),
         _ => None,

@@ -6,8 +6,8 @@ use serde::Serialize;
 use super::layout::Layout;
 use crate::arm::Arm;
 use crate::environment::Environment;
-use crate::report::{Axis, Figure, Point, Report, Series};
-use crate::table::{Table, escaped, short};
+use crate::report::{Axis, BenchReport, Figure, Point, Series};
+use crate::table::{Grid, escaped, short};
 
 /// Colors of the ceilings.
 const FREE_ROWS: &str = "#9aa3b2";
@@ -89,9 +89,9 @@ pub(super) struct SchemaPoint {
 }
 
 impl FractionResults {
-    pub(super) fn report(&self, environment: Environment) -> Report {
+    pub(super) fn report(&self, environment: Environment) -> BenchReport {
         let tables = vec![self.speedups(), self.costs_table()];
-        let mut report = Report::new("Speedup by the deterministic fraction", environment, self, tables);
+        let mut report = BenchReport::new("Speedup by the deterministic fraction", environment, self, tables);
         report.figures = vec![self.curve()];
         report.controls = self.controls();
         report.script = include_str!("page.js");
@@ -146,9 +146,8 @@ impl FractionResults {
             label: "Speedup by the deterministic fraction".to_owned(),
             x: Axis::linear("deterministic fraction f: forced tokens by output tokens", 0.0, 1.0),
             y,
-            names: None,
-            rule: None,
             series,
+            ..Figure::default()
         }
     }
 
@@ -170,13 +169,13 @@ impl FractionResults {
         arms.iter().map(|arm| arm.arm).filter(|arm| *arm != Arm::Off).collect()
     }
 
-    fn speedups(&self) -> Table {
+    fn speedups(&self) -> Grid {
         let arms = self.arms();
         let mut header = vec!["fraction", "longest run"];
         header.extend(arms.iter().map(|arm| arm.name()));
         header.extend(["ceiling", "1/(1-f)", "same text"]);
         let title = format!("speedup after the prompt, {} tokens, runs of {}", self.tokens, self.run);
-        let mut table = Table::new(title, &header);
+        let mut table = Grid::new(title, &header);
         let with_spread = |arm: &FractionArm| {
             let Spread { median, low, high, .. } = arm.speedup;
             format!("{} ({}-{})", short(median), short(low), short(high))
@@ -200,10 +199,10 @@ impl FractionResults {
     }
 
     /// Returns the table of the measured forwards.
-    fn costs_table(&self) -> Table {
+    fn costs_table(&self) -> Grid {
         let header: Vec<String> = self.costs.points.iter().map(|point| point.0.to_string()).collect();
         let names = std::iter::once("rows").chain(header.iter().map(String::as_str)).collect::<Vec<_>>();
-        let mut table = Table::new("milliseconds of a forward", &names);
+        let mut table = Grid::new("milliseconds of a forward", &names);
         let times = self.costs.points.iter().map(|point| short(point.1));
         table.rows.push(std::iter::once("ms".to_owned()).chain(times).collect());
         table

@@ -26,7 +26,7 @@ use std::time::Duration;
 use ffwd_runtime::decode::CancelToken;
 use ffwd_runtime::{Error, ErrorKind, Result, TokenId, Vocabulary};
 
-use crate::report::Report;
+use crate::report::BenchReport;
 use crate::rounds::{self, RoundArgs, interleave, keep_named, progress};
 use corpus::Sample;
 use engine::{Ffwd, Language, MaskEngine, TextWalk, WalkFault};
@@ -116,7 +116,12 @@ impl Args {
 ///
 /// # Errors
 /// If a file cannot be read, or an engine does not start.
-pub fn run(args: &Args, tokenizer: Option<&Path>, vocab: &Vocabulary, stop: &CancelToken) -> Result<Report> {
+pub fn run(
+    args: &Args,
+    tokenizer: Option<&Path>,
+    vocab: &Vocabulary,
+    stop: &CancelToken,
+) -> Result<BenchReport> {
     let mut samples = corpus::read_all(&args.files)?;
     keep_named(&mut samples, &args.only, |sample: &Sample| &sample.name, "schema or grammar")?;
     let samples = samples.into_iter().step_by(args.every as usize);

@@ -77,9 +77,8 @@ pub(super) fn distribution(heading: &str, engines: &[(&str, &Percentiles)]) -> F
         label: heading.to_owned(),
         x: Axis { log: true, ..Axis::linear("microseconds", least, most) },
         y: Axis { percent: true, ..Axis::linear("calls", 0.0, 1.0) },
-        names: None,
-        rule: None,
         series: series.collect(),
+        ..Figure::default()
     }
 }
 

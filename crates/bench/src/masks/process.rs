@@ -35,11 +35,11 @@ pub(super) struct ProcessEngine {
     command: String,
     greeting: Value,
     name: String,
-    running: Option<Running>,
+    running: Option<EngineProcess>,
     bytes: Option<usize>,
 }
 
-struct Running {
+struct EngineProcess {
     child: Child,
     input: ChildStdin,
     output: BufReader<ChildStdout>,
@@ -47,7 +47,7 @@ struct Running {
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Answer {
+struct EngineReply {
     name: String,
     error: Option<String>,
     ns: u64,
@@ -58,7 +58,7 @@ struct Answer {
     bytes: Option<usize>,
 }
 
-impl Drop for Running {
+impl Drop for EngineProcess {
     fn drop(&mut self) {
         // Both fail only if the process has ended.
         let _ = self.child.kill();
@@ -66,24 +66,24 @@ impl Drop for Running {
     }
 }
 
-impl Running {
+impl EngineProcess {
     fn start(command: &str) -> std::io::Result<Self> {
         let mut words = command.split_whitespace();
         let mut process = Command::new(words.next().unwrap_or_default());
         let mut child = process.args(words).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
         let pipes = child.stdin.take().zip(child.stdout.take());
         let (input, output) = pipes.ok_or_else(|| std::io::Error::other("no pipes"))?;
-        Ok(Running { child, input, output: BufReader::new(output) })
+        Ok(EngineProcess { child, input, output: BufReader::new(output) })
     }
 
-    fn ask(&mut self, question: &Value) -> Result<Answer, String> {
+    fn ask(&mut self, question: &Value) -> Result<EngineReply, String> {
         let mut line = String::new();
         let asked = writeln!(self.input, "{question}").and_then(|()| self.input.flush());
         let read = asked.and_then(|()| self.output.read_line(&mut line)).map_err(|e| e.to_string())?;
         if read == 0 {
             return Err("its process has ended".to_owned());
         }
-        let answer: Answer =
+        let answer: EngineReply =
             serde_json::from_str(&line).map_err(|e| format!("{line:?} is no answer: {e}"))?;
         answer.error.clone().map_or(Ok(answer), Err)
     }
@@ -108,16 +108,16 @@ impl ProcessEngine {
     }
 
     /// Starts the process unless it runs, and asks a question if there is one.
-    fn ask(&mut self, question: Option<&Value>) -> Result<Answer, String> {
+    fn ask(&mut self, question: Option<&Value>) -> Result<EngineReply, String> {
         let mut running = match self.running.take() {
             Some(running) => running,
             None => {
-                let mut running = Running::start(&self.command).map_err(|e| e.to_string())?;
+                let mut running = EngineProcess::start(&self.command).map_err(|e| e.to_string())?;
                 self.name = running.ask(&self.greeting)?.name;
                 running
             }
         };
-        let answer = question.map_or_else(|| Ok(Answer::default()), |question| running.ask(question));
+        let answer = question.map_or_else(|| Ok(EngineReply::default()), |question| running.ask(question));
         // A process that has ended is started again with the next language.
         let ended = running.child.try_wait().is_ok_and(|status| status.is_some());
         self.running = (!ended).then_some(running);
@@ -148,7 +148,8 @@ impl MaskEngine for ProcessEngine {
             Some(_) => self.ask(Some(&json!({"tokens": tokens}))),
             None => Err("its process has ended".to_owned()),
         };
-        let answer = answer.unwrap_or_else(|error| Answer { fault: Some(error), ..Answer::default() });
+        let answer =
+            answer.unwrap_or_else(|error| EngineReply { fault: Some(error), ..EngineReply::default() });
         self.bytes = answer.bytes;
         let times = |ns: Vec<u64>| ns.into_iter().map(Duration::from_nanos).collect();
         TextWalk {

@@ -4,14 +4,15 @@
 use std::time::Duration;
 
 use ffwd_runtime::speedup::Spread;
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::engine::TextWalk;
 use super::percentiles::{Percentiles, distribution};
 use super::{Outcome, Pass, TokenSample, judgement};
 use crate::environment::Environment;
-use crate::report::Report;
-use crate::table::{Table, short, short_or_dash};
+use crate::report::BenchReport;
+use crate::table::{Grid, short, short_or_dash};
 
 /// Largest number of languages that have a row each.
 const MAX_ROWS: usize = 40;
@@ -60,6 +61,7 @@ const TIMES: [Row; 8] = [
 ];
 
 /// The results of one engine.
+#[derive(Serialize)]
 struct EngineResult {
     engine: String,
     schemas: usize,
@@ -69,9 +71,10 @@ struct EngineResult {
     instances: usize,
     wrongly_refused: usize,
     wrongly_accepted: usize,
-    /// Bytes that a grammar holds after all texts.
-    bytes: Spread,
+    /// Bytes that a grammar holds after all texts, if the engine reports them.
+    bytes: Option<Spread>,
     /// Key, name and percentiles of each row of the table of times.
+    #[serde(skip)]
     times: Vec<(&'static str, &'static str, Percentiles)>,
 }
 
@@ -94,7 +97,7 @@ impl EngineResult {
             instances: samples.iter().take(outcomes.len()).map(|sample| sample.texts.len()).sum(),
             wrongly_refused: 0,
             wrongly_accepted: 0,
-            bytes: Spread::of(&bytes),
+            bytes: (!bytes.is_empty()).then(|| Spread::of(&bytes)),
             times: times.collect(),
         };
         for (sample, outcome) in samples.iter().zip(outcomes).filter(|(_, one)| one.refused.is_none()) {
@@ -112,42 +115,28 @@ impl EngineResult {
     }
 
     fn json(&self) -> Value {
-        let mut json = json!({
-            "engine": self.engine, "schemas": self.schemas, "passing": self.passing, "refused": self.refused,
-            "instances": self.instances, "wrongly_refused": self.wrongly_refused,
-            "wrongly_accepted": self.wrongly_accepted, "bytes": self.bytes,
-        });
+        let mut json = json!(self);
         self.times.iter().for_each(|(key, _, times)| json[key] = json!(times));
         json
     }
-
-    fn judgements(&self) -> Vec<String> {
-        let share = 100.0 * self.passing as f64 / self.schemas.max(1) as f64;
-        let held = |bytes: f64| if self.bytes.rounds > 0 { short(bytes / 1e3) } else { "-".to_owned() };
-        vec![
-            self.engine.clone(),
-            self.schemas.to_string(),
-            format!("{} ({share:.1} %)", self.passing),
-            self.refused.to_string(),
-            self.instances.to_string(),
-            self.wrongly_refused.to_string(),
-            self.wrongly_accepted.to_string(),
-            held(self.bytes.median),
-            held(self.bytes.high),
-        ]
-    }
 }
 
-const JUDGEMENTS: [&str; 9] = [
-    "engine",
-    "schemas",
-    "passing",
-    "refused",
-    "instances",
-    "wrongly refused",
-    "wrongly accepted",
-    "kB held, median",
-    "upper quartile",
+/// The name of a column, and its cell.
+type Judgement = (&'static str, fn(&EngineResult) -> String);
+
+/// The columns of the table of engines.
+const JUDGEMENTS: [Judgement; 9] = [
+    ("engine", |one| one.engine.clone()),
+    ("schemas", |one| one.schemas.to_string()),
+    ("passing", |one| {
+        format!("{} ({:.1} %)", one.passing, 100.0 * one.passing as f64 / one.schemas.max(1) as f64)
+    }),
+    ("refused", |one| one.refused.to_string()),
+    ("instances", |one| one.instances.to_string()),
+    ("wrongly refused", |one| one.wrongly_refused.to_string()),
+    ("wrongly accepted", |one| one.wrongly_accepted.to_string()),
+    ("kB held, median", |one| one.bytes.map_or_else(|| "-".to_owned(), |bytes| short(bytes.median / 1e3))),
+    ("upper quartile", |one| one.bytes.map_or_else(|| "-".to_owned(), |bytes| short(bytes.high / 1e3))),
 ];
 
 /// A value of each pass, over the passes.
@@ -242,16 +231,16 @@ pub(super) fn report(
     outcomes: &[Vec<Outcome>],
     vocabulary: usize,
     slowest: usize,
-) -> Report {
+) -> BenchReport {
     let served = |at: usize| outcomes.iter().all(|all| all.get(at).is_some_and(|one| one.refused.is_none()));
     let common: Vec<bool> = (0..samples.len()).map(served).collect();
     let engines = names.iter().zip(outcomes);
     let engines: Vec<EngineResult> =
         engines.map(|(name, outcomes)| EngineResult::of(name, samples, outcomes, &common)).collect();
-    let mut judged = Table::new("schemas and grammars with their texts", &JUDGEMENTS);
-    judged.rows = engines.iter().map(EngineResult::judgements).collect();
+    let mut judged = Grid::new("schemas and grammars with their texts", &JUDGEMENTS.map(|column| column.0));
+    judged.rows = engines.iter().map(|one| JUDGEMENTS.map(|(_, cell)| cell(one)).to_vec()).collect();
     let header = ["microseconds", "engine", "calls", "average", "p50", "p90", "p99", "p99.9", "max"];
-    let mut times = Table::new(format!("times, vocabulary of {vocabulary} tokens"), &header);
+    let mut times = Grid::new(format!("times, vocabulary of {vocabulary} tokens"), &header);
     for row in 0..TIMES.len() {
         for engine in &engines {
             let (_, name, percentiles) = &engine.times[row];
@@ -279,7 +268,7 @@ pub(super) fn report(
         "engines": engines.iter().map(EngineResult::json).collect::<Vec<_>>(),
         "results": rows.iter().flatten().map(LanguageResult::json).collect::<Vec<_>>(),
     });
-    let mut report = Report::new("Masks", Environment::of_machine(), &results, tables);
+    let mut report = BenchReport::new("Masks", Environment::of_machine(), &results, tables);
     report.figures.extend(["mask", "first_mask"].iter().filter_map(|wanted| {
         let at = TIMES.iter().position(|(key, ..)| key == wanted)?;
         let times = engines.iter().map(|engine| (engine.engine.as_str(), &engine.times[at].2));
@@ -288,11 +277,11 @@ pub(super) fn report(
     report
 }
 
-fn languages(rows: &[Vec<LanguageResult>]) -> Table {
+fn languages(rows: &[Vec<LanguageResult>]) -> Grid {
     let header: Vec<&str> =
         ["language", "engine"].into_iter().chain(COLUMNS.map(|column| column.1)).collect();
     let title = "one text, on average: sums of its masks in ms, other times in µs";
-    let mut table = Table::new(title, &header);
+    let mut table = Grid::new(title, &header);
     for result in rows.iter().flatten() {
         let names = [result.language.to_owned(), result.engine.to_owned()];
         let times = (0..COLUMNS.len()).map(|column| short_or_dash(result.median(column)));
@@ -302,11 +291,11 @@ fn languages(rows: &[Vec<LanguageResult>]) -> Table {
 }
 
 /// Returns the times of another engine as multiples of those of the first one, and their median.
-fn multiples(names: &[&str], rows: &[Vec<LanguageResult>], other: usize) -> Table {
+fn multiples(names: &[&str], rows: &[Vec<LanguageResult>], other: usize) -> Grid {
     let columns: Vec<usize> = (0..COLUMNS.len()).filter(|at| MULTIPLES.contains(&COLUMNS[*at].0)).collect();
     let header: Vec<&str> =
         std::iter::once("language").chain(columns.iter().map(|at| COLUMNS[*at].1)).collect();
-    let mut table = Table::new(format!("{} / {}", names[other], names[0]), &header);
+    let mut table = Grid::new(format!("{} / {}", names[other], names[0]), &header);
     let mut add = |name: &str, values: &[f64]| {
         let cells = values.iter().map(|value| short_or_dash(*value));
         table.rows.push(std::iter::once(name.to_owned()).chain(cells).collect());
@@ -330,13 +319,8 @@ fn multiples(names: &[&str], rows: &[Vec<LanguageResult>], other: usize) -> Tabl
 }
 
 /// Returns the slowest masks of each engine, with the acceptance of the token after them.
-fn slowest_masks(
-    engines: &[&str],
-    samples: &[TokenSample],
-    outcomes: &[Vec<Outcome>],
-    count: usize,
-) -> Table {
-    let mut table = Table::new("slowest masks", &["engine", "language", "text", "token", "microseconds"]);
+fn slowest_masks(engines: &[&str], samples: &[TokenSample], outcomes: &[Vec<Outcome>], count: usize) -> Grid {
+    let mut table = Grid::new("slowest masks", &["engine", "language", "text", "token", "microseconds"]);
     for (engine, outcomes) in engines.iter().zip(outcomes) {
         let mut masks: Vec<(Duration, &str, usize, usize)> = Vec::new();
         for (sample, outcome) in samples.iter().zip(outcomes) {
