@@ -66,6 +66,19 @@ const MASKS_EXAMPLES: [(&str, &str); 4] = [
     ),
 ];
 
+const THREADS_EXAMPLES: [(&str, &str); 1] =
+    [("Measure with the tokenizer of a model", "ffwd bench threads --tokenizer tokenizer.json")];
+
+const START_EXAMPLES: [(&str, &str); 1] = [("Measure two models", "ffwd bench start small.gguf large.gguf")];
+
+const FORMATS_EXAMPLES: [(&str, &str); 2] = [
+    ("Compare formats", "ffwd bench formats model.Q4_K_M.gguf model.Q8_0.gguf"),
+    ("Measure the cost of an adapter", "ffwd bench formats model.gguf --adapter adapter --tokens 1,4,256"),
+];
+
+const HOSTILE_EXAMPLES: [(&str, &str); 1] =
+    [("Measure with the tokenizer of a model", "ffwd bench hostile --tokenizer tokenizer.json")];
+
 const MASKS_FILES: [&str; 12] = [
     "A file is a JSON Schema, or JSON with a `schema` and `tests`, a list of `data` and `valid`, or",
     "an array of such objects, as in the JSON Schema Test Suite. A file that ends in .jsonl has one",
@@ -77,8 +90,8 @@ const MASKS_FILES: [&str; 12] = [
     "its name ends. For a grammar in GBNF, `lark` may name one of the same language, for engines that",
     "read no GBNF. Every text must be of the language.",
     "",
-    "llguidance is measured as well if the program is built with the feature `llguidance` and",
-    "--tokenizer names a tokenizer.json.",
+    "llguidance is measured as well if the program is built with that feature, and if --tokenizer",
+    "names a tokenizer.json.",
 ];
 
 /// Measure decoding and masks on this machine
@@ -119,12 +132,16 @@ enum What {
     /// Measure masks of one grammar on several threads
     ///
     /// Masks per second, with one grammar for all threads and with a grammar for each.
+    #[command(after_help = help::examples(&THREADS_EXAMPLES))]
     Threads(Measurement<threads::Args, TokenizerArgs>),
     /// Measure how long models take to load, and their memory
+    #[command(after_help = help::examples(&START_EXAMPLES))]
     Start(Measurement<start::Args, NoArgs>),
     /// Measure forwards of one model in several formats of weights, or with an adapter
+    #[command(after_help = help::examples(&FORMATS_EXAMPLES))]
     Formats(Measurement<formats::Args, NoArgs>),
     /// Measure time and memory of adversarial constraints
+    #[command(after_help = help::examples(&HOSTILE_EXAMPLES))]
     Hostile(Measurement<NoArgs, TokenizerArgs>),
     /// `ffwd bench masks` measures grammars, too
     #[command(hide = true, disable_help_flag = true)]
