@@ -135,12 +135,18 @@ enum What {
     #[command(after_help = help::examples(&THREADS_EXAMPLES))]
     Threads(Measurement<threads::Args, TokenizerArgs>),
     /// Measure how long models take to load, and their memory
+    ///
+    /// Vocabulary, weights and the first forward have a column each. The files are in the page cache.
     #[command(after_help = help::examples(&START_EXAMPLES))]
     Start(Measurement<start::Args, NoArgs>),
     /// Measure forwards of one model in several formats of weights, or with an adapter
+    ///
+    /// The models take turns, and the fastest of several rounds counts.
     #[command(after_help = help::examples(&FORMATS_EXAMPLES))]
     Formats(Measurement<formats::Args, NoArgs>),
     /// Measure time and memory of adversarial constraints
+    ///
+    /// Each ends in a mask or a refusal. Memory is the growth of what is resident, at its peak.
     #[command(after_help = help::examples(&HOSTILE_EXAMPLES))]
     Hostile(Measurement<NoArgs, TokenizerArgs>),
     /// `ffwd bench masks` measures grammars, too
