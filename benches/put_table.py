@@ -33,6 +33,8 @@ def main() -> int:
         table = kept(table, given)
     else:
         table = pathlib.Path(given).read_text().strip()
+        if table.startswith("- machine"):  # a whole report of `ffwd bench --markdown`
+            table = table[table.index("|") :]
     page.write_text(f"{before}{begin}\n{table}\n{end}{after}")
     return 0
 

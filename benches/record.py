@@ -4,6 +4,7 @@
     benches/record.py shorten FILE.json...    # keep medians and quartiles, one arm a line
     benches/record.py decode FILE.json        # `exact` beside `off`, one scenario a line
     benches/record.py fraction FILE.json      # the speedup by the share of forced tokens
+    benches/record.py masks FILE.json         # judgements and times, one engine a column
     benches/record.py grammars FILE.json      # llguidance's times as multiples of ffwd's
 """
 
@@ -48,8 +49,10 @@ def shorten(files):
         for scenario in report.get("scenarios", []):
             for arm in scenario["arms"]:
                 arm["samples"] = []  # `ffwd bench decode --compare` needs the field, not the times
-        for result in report.get("results", []):
-            result.pop("texts", None)
+        for engine in report.get("engines", []):
+            for times in engine.values():
+                if isinstance(times, dict):
+                    times.pop("curve", None)  # only the plot needs it
         with open(file, "w") as text:
             text.write(lines(report) + "\n")
 
@@ -94,7 +97,7 @@ def decode(report):
 
 def fraction(report):
     rows = []
-    points = [*report["points"], *([report["own"]] if report.get("own") else [])]
+    points = [*report["points"], *([report["schema"]] if report.get("schema") else [])]
     print(f"{about(report)}; {same([arms(point)[arm] for point in points for arm in ('exact', 'forced')])}\n")
     for point in points:
         found, ceilings = arms(point), point.get("ceilings")
@@ -106,6 +109,29 @@ def fraction(report):
     costs = [(rows, ms) for rows, ms in report["costs"]["points"] if rows in (1, 2, 4, 8, 16, 25)]
     print()
     table(["rows of a forward", *(str(rows) for rows, _ in costs)], [["ms", *(short(ms) for _, ms in costs)]])
+
+
+def masks(report):
+    def times(name, *which):
+        return lambda engine: " / ".join(short(engine[name][part]) for part in which) + " µs"
+
+    def held(engine):
+        held = engine["bytes"]
+        return " / ".join(short(held[part] / 1000) for part in ("median", "high")) if held else "-"
+
+    rows = {
+        "schemas passing": lambda e: f"{e['passing']} ({100 * e['passing'] / e['schemas']:.1f} %)",
+        "refused": lambda e: str(e["refused"]),
+        "instances wrongly refused / accepted": lambda e: f"{e['wrongly_refused']} / {e['wrongly_accepted']}",
+        "where none refused: mask, average / median / p99": times("common_mask", "average", "p50", "p99"),
+        "first mask, average / median / p99": times("common_first_mask", "average", "p50", "p99"),
+        "mask of a known text, average / median": times("mask_again", "average", "p50"),
+        "kB held by a grammar, median / upper quartile": held,
+    }
+    print(about(report) + "\n")
+    engines = report["engines"]
+    table(["", *(engine["engine"] for engine in engines)],
+          [[name, *(cell(engine) for engine in engines)] for name, cell in rows.items()])
 
 
 def grammars(report):
@@ -124,7 +150,7 @@ def grammars(report):
 
 
 def main() -> int:
-    if len(sys.argv) < 3 or sys.argv[1] not in ("shorten", "decode", "fraction", "grammars"):
+    if len(sys.argv) < 3 or sys.argv[1] not in ("shorten", "decode", "fraction", "masks", "grammars"):
         print(__doc__, file=sys.stderr)
         return 2
     what, *files = sys.argv[1:]

@@ -18,8 +18,7 @@ use ffwd::extract::{self, Extractor};
 use ffwd::model::LoadOptions;
 use ffwd::{Engine, Error, ErrorKind, Result};
 use ffwd_testkit::{env, tables};
-use plotters::prelude::*;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// Measure spans, verbatim strings and confidence on evaluation texts.
 #[derive(Parser)]
@@ -40,8 +39,8 @@ struct Args {
     max_tokens: usize,
 }
 
-/// The reliability diagram of the documentation.
-const PICTURE: &str = "docs/pictures/reliability.svg";
+/// The reliability diagram as numbers; `benches/tables.sh` makes the picture of the documentation from them.
+const PICTURE: &str = "target/reliability.json";
 
 /// Sums over the texts of one arm.
 #[derive(Default)]
@@ -94,7 +93,7 @@ fn main() -> Result<()> {
     put("grounding", &grounding_table(&arms))?;
     put("calibration", &calibration_table(&bins))?;
     if env::write_tables() && args.name == "embedded" {
-        picture(PICTURE, &bins)
+        std::fs::write(PICTURE, picture(&bins).to_string())
             .map_err(|e| Error::new(ErrorKind::Io, e.to_string()).at(Place::File(PICTURE.into())))?;
     }
     Ok(())
@@ -198,36 +197,23 @@ fn calibration_table(bins: &[Bin]) -> String {
     table + &format!("\nExpected calibration error: {error:.3}.\n")
 }
 
-/// Draws the share of right values by probability; the size of a point shows the number of values.
-fn picture(path: &str, bins: &[Bin]) -> std::result::Result<(), Box<dyn std::error::Error>> {
-    let area = SVGBackend::new(path, (480, 440)).into_drawing_area();
-    area.fill(&WHITE)?;
-    let mut chart = ChartBuilder::on(&area)
-        .margin(12)
-        .x_label_area_size(44)
-        .y_label_area_size(48)
-        .build_cartesian_2d(0.0..1.0, 0.0..1.0)?;
-    chart
-        .configure_mesh()
-        .x_labels(6)
-        .y_labels(6)
-        .x_desc("mean probability of the values")
-        .y_desc("share of right values")
-        .label_style(("sans-serif", 14))
-        .draw()?;
-    chart.draw_series(LineSeries::new([(0.0, 0.0), (1.0, 1.0)], BLACK.mix(0.4)))?;
-    let color = RGBColor(0x1f, 0x77, 0xb4);
-    let filled = bins.iter().filter(|bin| bin.count > 0).map(|bin| {
+/// Returns a plot of the share of right values by probability, for `benches/picture.mjs`; the size of a
+/// point shows the number of values.
+fn picture(bins: &[Bin]) -> Value {
+    let points = bins.iter().filter(|bin| bin.count > 0).map(|bin| {
         let count = bin.count as f64;
-        (bin.probability / count, bin.right as f64 / count, 3 + count.sqrt() as u32)
+        json!({"x": bin.probability / count, "y": bin.right as f64 / count, "size": 3.0 + count.sqrt()})
     });
-    let points: Vec<(f64, f64, u32)> = filled.collect();
-    chart.draw_series(LineSeries::new(points.iter().map(|point| (point.0, point.1)), color))?;
-    chart.draw_series(
-        points.iter().map(|point| Circle::new((point.0, point.1), point.2, color.mix(0.6).filled())),
-    )?;
-    area.present()?;
-    Ok(())
+    let axis = |label: &str| json!({"label": label, "low": 0, "high": 1});
+    json!({
+        "label": "Share of right values by probability",
+        "x": axis("mean probability of the values"),
+        "y": axis("share of right values"),
+        "series": [
+            {"name": "as probable as said", "color": "#9aa3b2", "line": true, "points": [{"x": 0, "y": 0}, {"x": 1, "y": 1}]},
+            {"name": "measured", "color": "#1f77b4", "line": true, "shape": "circle", "points": points.collect::<Vec<_>>()},
+        ],
+    })
 }
 
 /// Equality with numbers compared by value.

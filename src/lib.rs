@@ -40,7 +40,7 @@
 //! | `serve` | in `full` | `ffwd serve`, an HTTP server for clients of OpenAI's API ([`serve`]) |
 //! | `bench` | in `full` | `ffwd bench` |
 //! | `parquet` | in `full` | Parquet files as input and output of `ffwd extract` |
-//! | `llguidance` | no | llguidance beside this engine in `ffwd bench masks` and `ffwd bench grammars` |
+//! | `llguidance` | no | llguidance beside this engine in `ffwd bench masks` |
 //! | `cuda`, `metal` | no | candle's forward on these devices ([`model::Device`]) |
 //!
 //! Without features the crate is the constraint engine alone, without candle in its dependencies.

@@ -124,14 +124,29 @@ impl ModelArgs {
 /// What a report says about the models.
 #[cfg(feature = "bench")]
 impl ModelArgs {
-    /// Returns the adapter, as it was named.
-    pub(super) fn adapter(&self) -> Option<&str> {
-        self.adapter.as_deref()
-    }
-
-    /// Returns the draft model, as it was named.
-    pub(super) fn draft_name(&self) -> Option<&str> {
-        self.load.draft_model.as_deref()
+    /// Returns what a report calls the models, and the formats of weights, keys and values in words, with
+    /// the device if one is named.
+    pub(super) fn names(&self) -> ffwd_bench::ModelNames {
+        let file = |name: &String| {
+            let file = std::path::Path::new(name).file_name();
+            file.map_or_else(|| name.clone(), |file| file.to_string_lossy().into_owned())
+        };
+        let named = |option: &Option<String>| option.as_ref().map_or_else(|| "embedded".to_owned(), file);
+        let (load, adapter) = (&self.load, self.adapter.as_ref().map(file));
+        let weights = match load.precision {
+            Precision::F32 => "f32",
+            Precision::Q8_0 => "q8_0",
+            Precision::Q4K => "q4_k",
+            Precision::AsStored => "stored",
+        };
+        let kv = if load.kv == KvPrecision::F16 { ", f16 cache" } else { "" };
+        let device = load.device.as_ref().map_or_else(String::new, |device| format!(", device {device:?}"));
+        ffwd_bench::ModelNames {
+            model: named(&self.model)
+                + &adapter.map_or_else(String::new, |adapter| format!(" with {adapter}")),
+            draft_model: named(&load.draft_model),
+            precision: format!("{weights}{kv}{device}"),
+        }
     }
 
     /// Loads an engine for a measurement that may have several numbers of threads.
@@ -142,20 +157,6 @@ impl ModelArgs {
     /// Returns the numbers of threads that were named.
     pub(super) fn threads(&self) -> &[usize] {
         &self.load.threads
-    }
-
-    /// Returns the formats of weights, keys and values in words, with the device if one is named.
-    pub(super) fn precision(&self) -> String {
-        let load = &self.load;
-        let weights = match load.precision {
-            Precision::F32 => "f32",
-            Precision::Q8_0 => "q8_0",
-            Precision::Q4K => "q4_k",
-            Precision::AsStored => "stored",
-        };
-        let kv = if load.kv == KvPrecision::F16 { ", f16 cache" } else { "" };
-        let device = load.device.as_ref().map_or_else(String::new, |device| format!(", device {device:?}"));
-        format!("{weights}{kv}{device}")
     }
 }
 

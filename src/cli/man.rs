@@ -48,7 +48,7 @@ fn write_all(program: &Command, folder: &Path) -> Result<()> {
     std::fs::create_dir_all(folder).map_err(|e| Error::io(folder, &e))?;
     let mut commands = vec![program];
     while let Some(command) = commands.pop() {
-        commands.extend(command.get_subcommands());
+        commands.extend(command.get_subcommands().filter(|command| !command.is_hide_set()));
         let name = command.get_display_name().unwrap_or_else(|| command.get_name());
         let file = folder.join(format!("{name}.1"));
         std::fs::write(&file, page(command.clone())?).map_err(|e| Error::io(&file, &e))?;

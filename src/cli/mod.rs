@@ -13,8 +13,6 @@ mod classify;
 mod completions;
 mod explain;
 mod extract;
-#[cfg_attr(not(feature = "bench"), allow(dead_code))]
-mod forward_costs;
 mod generate;
 mod help;
 mod inspect;
@@ -27,10 +25,6 @@ mod output;
 mod schema_refs;
 #[cfg(feature = "serve")]
 mod serve;
-#[cfg_attr(not(feature = "bench"), allow(dead_code))]
-mod spread;
-#[cfg_attr(not(feature = "bench"), allow(dead_code))]
-mod table;
 mod tools;
 
 use std::ffi::OsString;

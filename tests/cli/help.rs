@@ -20,8 +20,15 @@ const SUBCOMMANDS: [&str; 11] = [
     "man",
 ];
 /// Subcommands of subcommands.
-const NESTED: [[&str; 2]; 4] =
-    [["bench", "decode"], ["bench", "fraction"], ["bench", "grammars"], ["bench", "masks"]];
+const NESTED: [[&str; 2]; 7] = [
+    ["bench", "decode"],
+    ["bench", "fraction"],
+    ["bench", "masks"],
+    ["bench", "threads"],
+    ["bench", "start"],
+    ["bench", "formats"],
+    ["bench", "hostile"],
+];
 const COLUMNS: usize = 100;
 
 /// Runs the program with a fixed width of the help.

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 /// The engine's modules, lowest first.
 const ENGINE: [&str; 6] = ["vocab", "char_lang", "constraint", "machine", "mask", "matcher"];
 /// The runtime's modules, lowest first.
-const RUNTIME: [&str; 7] = ["threads", "model", "chat", "sample", "draft", "decode", "extract"];
+const RUNTIME: [&str; 8] = ["threads", "model", "chat", "sample", "speedup", "draft", "decode", "extract"];
 
 /// All Rust files below a folder.
 pub fn rust_files(folder: &Path) -> Vec<PathBuf> {

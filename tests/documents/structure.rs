@@ -190,9 +190,9 @@ impl Crate {
     }
 }
 
-fn crates() -> [Crate; 4] {
+fn crates() -> [Crate; 5] {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    ["crates/engine/src", "crates/runtime/src", "crates/serve/src", "src"]
+    ["crates/engine/src", "crates/runtime/src", "crates/serve/src", "crates/bench/src", "src"]
         .map(|folder| Crate::read(&root.join(folder)))
 }
 

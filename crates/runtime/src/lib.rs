@@ -1,8 +1,8 @@
 //! The model runner of `ffwd`: loads models, decodes under a constraint, extracts records.
 //!
 //! The crate `ffwd` re-exports everything here and is the one to depend on. The modules depend on
-//! each other in one direction: `threads`, then `model`, then `chat` and `sample`, then `draft`, `decode` and
-//! `extract`. Constraints and bitmasks come from `ffwd-engine`.
+//! each other in one direction: `threads`, then `model`, then `chat`, `sample` and `speedup`, then `draft`,
+//! `decode` and `extract`. Constraints and bitmasks come from `ffwd-engine`.
 //!
 //! # Cost
 //! That of the model's forwards; see [`model`] and [`decode`].
@@ -18,6 +18,7 @@ pub mod extract;
 mod files;
 pub mod model;
 pub mod sample;
+pub mod speedup;
 mod threads;
 
 pub use chat::{ChatOptions, ChatTemplate, Message};

@@ -136,30 +136,3 @@ fn quote(text: &str, out: &mut String) {
     }
     out.push('"');
 }
-
-/// The longest runs of digits before and after the point among the numbers of a JSON text.
-pub fn longest_digits(text: &str) -> (usize, usize) {
-    let bytes = text.as_bytes();
-    let (mut integer, mut fraction, mut i) = (0, 0, 0);
-    while i < bytes.len() {
-        match bytes[i] {
-            b'"' => i = string_end(bytes, i).unwrap_or(bytes.len()),
-            b'0'..=b'9' => {
-                let run = |from: usize| bytes[from..].iter().take_while(|b| b.is_ascii_digit()).count();
-                let whole = run(i);
-                integer = integer.max(whole);
-                i += whole;
-                if bytes.get(i) == Some(&b'.') {
-                    let part = run(i + 1);
-                    fraction = fraction.max(part);
-                    i += 1 + part;
-                }
-                while matches!(bytes.get(i), Some(b'e' | b'E' | b'+' | b'-' | b'0'..=b'9')) {
-                    i += 1;
-                }
-            }
-            _ => i += 1,
-        }
-    }
-    (integer, fraction)
-}

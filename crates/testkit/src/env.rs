@@ -158,17 +158,6 @@ pub fn eval_all() -> bool {
     on("FFWD_EVAL_ALL")
 }
 
-/// `FFWD_ROUNDS`: rounds of a comparison in the bench `decode`; each part has its own default.
-pub fn rounds(default: usize) -> usize {
-    number("FFWD_ROUNDS").unwrap_or(default)
-}
-
-/// `FFWD_STEP`: take every N-th evaluation text in the bench `decode`; each part has its own
-/// default.
-pub fn step(default: usize) -> usize {
-    number("FFWD_STEP").unwrap_or(default)
-}
-
 /// `FFWD_WRITE_TABLES`: write measured tables into the documentation.
 pub fn write_tables() -> bool {
     on("FFWD_WRITE_TABLES")

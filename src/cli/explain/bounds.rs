@@ -296,10 +296,10 @@ fn pattern_bytes(pattern: &str) -> Option<u64> {
 
 #[cfg(all(test, feature = "embedded"))]
 mod tests {
-    use super::super::walk::Walker;
     use super::*;
     use crate::constraint::Constraint;
     use crate::matcher::Compiler;
+    use ffwd_runtime::speedup::Walker;
 
     fn of(schema: &str) -> (Option<u64>, Vec<String>) {
         let policy = Policy { closed_objects: true, ..Policy::default() };

@@ -1,8 +1,6 @@
 //! `ffwd explain`: what a schema costs, known before anything is generated.
 
 mod bounds;
-mod estimate;
-mod walk;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -11,18 +9,14 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::args::{JsonArgs, ModelArgs, read_text};
-use super::forward_costs::ForwardCosts;
 use super::schema_refs::ReferenceArgs;
-use super::table::Grid;
 use super::{help, output};
 use crate::constraint::{Constraint, Policy};
 use crate::decode::Engine;
 use crate::error::{Error, ErrorKind, Place, Result};
 use crate::matcher::CompiledGrammar;
 use bounds::Endless;
-pub(super) use estimate::{Estimate, estimate};
-use walk::ConstraintWalk;
-pub(super) use walk::Walker;
+use ffwd_runtime::speedup::{ConstraintWalk, Estimate, ForwardCosts, Walker, estimate};
 
 const EXAMPLES: [(&str, &str); 3] = [
     ("Explain a schema", "ffwd explain --schema invoice.schema.json"),
@@ -30,10 +24,6 @@ const EXAMPLES: [(&str, &str); 3] = [
     ("Expect long strings", "ffwd explain --schema report.schema.json --string-chars 200 --json"),
 ];
 
-/// Cached tokens while forwards are measured, as after a prompt of usual length.
-pub(super) const CACHED: usize = 300;
-/// Characters of a string in a walk, unless an option names another number.
-pub(super) const STRING_CHARS: usize = 16;
 /// Number of forced runs in the report.
 const RUNS: usize = 5;
 /// Characters of a forced run in the table.
@@ -54,7 +44,7 @@ pub(super) struct Args {
     #[arg(long)]
     open_objects: bool,
     /// Expect strings of N characters where their bounds allow it
-    #[arg(long, value_name = "N", default_value_t = STRING_CHARS)]
+    #[arg(long, value_name = "N", default_value_t = Walker::STRING_CHARS)]
     string_chars: usize,
     /// Print the report as JSON
     #[arg(long)]
@@ -122,7 +112,7 @@ fn report(
     compile_milliseconds: f64,
     (most_tokens, endless): (Option<u64>, Vec<Endless>),
 ) -> Result<SchemaReport> {
-    let forwards = ForwardCosts::measure(engine.target(), CACHED)?;
+    let forwards = ForwardCosts::measure(engine.target(), ForwardCosts::USUAL_PROMPT)?;
     let mut walker = Walker::new(engine.vocabulary(), args.string_chars);
     let states = grammar.sizes().nfa_states;
     let (estimate, walks) = estimate(grammar, &mut walker, &forwards)?;
@@ -199,19 +189,17 @@ fn table(report: &SchemaReport) -> String {
     for endless in &report.endless {
         lines.push(format!("without end    #{}: {}", endless.pointer, endless.remedy));
     }
-    let mut grid =
-        Grid::new("\nexpected on this machine, after the prompt", &["", "forwards", "ms", "against off"]);
     let rows =
         [("off", estimate.off), ("forced runs alone", estimate.forced), ("with copies", estimate.copies)];
+    let row = |name: &str, cells: [&str; 3]| {
+        format!("{name:<17}  {:>8}  {:>8}  {:>11}", cells[0], cells[1], cells[2])
+    };
+    lines.push("\nexpected on this machine, after the prompt".to_owned());
+    lines.push(row("", ["forwards", "ms", "against off"]));
     for (name, expected) in rows {
-        grid.rows.push(vec![
-            name.to_owned(),
-            format!("{:.1}", expected.forwards),
-            format!("{:.2}", expected.milliseconds),
-            format!("{:.2}", expected.speedup),
-        ]);
+        let (forwards, ms) = (format!("{:.1}", expected.forwards), format!("{:.2}", expected.milliseconds));
+        lines.push(row(name, [&forwards, &ms, &format!("{:.2}", expected.speedup)]));
     }
-    lines.push(grid.text());
     lines.extend(report.warnings.iter().map(|warning| format!("warning        {warning}")));
     lines.join("\n")
 }

@@ -45,10 +45,12 @@ const HTML: &str = "text/html; charset=utf-8";
 const STYLE: &str = "text/css; charset=utf-8";
 const SCRIPT: &str = "text/javascript; charset=utf-8";
 
-/// Lists files of the page with their types.
+/// Lists files of the page with their types, and their texts if they are elsewhere.
 macro_rules! assets {
-    ($($kind:ident $name:literal),+ $(,)?) => {
-        [$(Asset { name: $name, kind: $kind, text: include_str!(concat!("page/", $name)) }),+]
+    (text $name:literal) => { include_str!(concat!("page/", $name)) };
+    (text $name:literal $text:expr) => { $text };
+    ($($kind:ident $name:literal $(= $text:expr)?),+ $(,)?) => {
+        [$(Asset { name: $name, kind: $kind, text: assets!(text $name $($text)?) }),+]
     };
 }
 
@@ -75,7 +77,7 @@ const ASSETS: &[Asset] = &assets![
     SCRIPT "automaton_graph.js",
     SCRIPT "labels.js",
     SCRIPT "curve.js",
-    SCRIPT "curve_plot.js",
+    SCRIPT "plot.js" = ffwd_runtime::speedup::PLOT_SCRIPT,
 ];
 
 /// A file of the page.

@@ -1,13 +1,19 @@
 /** The tab "Curve": the speedup by the share of forced tokens. */
 
-import { drawCurve } from "./curve_plot.js";
-import { el, errorBox, field, table } from "./dom.js";
+import { el, errorBox, field, svg, table } from "./dom.js";
+import { plot } from "./plot.js";
 
 export const title = "Curve";
 
 const COMMAND = "ffwd bench fraction --html fraction.html --json fraction.json";
 const STEPS = 50;
 const MOST = 0.98;
+const WIDTH = 640;
+const AXES = {
+  x: { label: "deterministic fraction f", low: 0, high: 1 },
+  y: { label: "speedup", low: 0.7, high: 40, log: true },
+};
+const SHAPES = { here: "circle", exact: "square", file: "triangle" };
 
 /** Returns the cost of m rows in forwards of one row, with straight lines between measured sizes. */
 export function costOf(points, m) {
@@ -126,9 +132,13 @@ class CurveTab {
     if (this.#costs.length > 0) {
       curves.push({ kind: "machine", name: `forwards of this machine, runs of ${run}`, of: (x) => withForwards(this.#costs, x, run) });
     }
-    const lines = curves.map((curve) => ({ ...curve, points: xs.map((x) => ({ f: x, y: curve.of(x) })) }));
+    const lines = curves.map((curve) => ({ ...curve, line: true, points: xs.map((x) => ({ x, y: curve.of(x) })) }));
     const points = [...this.#file, ...this.#measured];
-    this.plot.replaceChildren(drawCurve(lines, points, f));
+    const marks = points.map(({ f: x, y, name, kind }) => ({
+      name, kind, shape: SHAPES[kind], points: [{ x, y, title: `${name}: f ${x.toFixed(3)}, ${y.toFixed(2)} times` }],
+    }));
+    const label = "Speedup by the deterministic fraction; the numbers are in the table below";
+    this.plot.replaceChildren(plot(svg, { label, ...AXES, rule: f, series: [...lines, ...marks] }, { width: WIDTH, class: "curve" }));
     this.readout.replaceChildren(
       el("p", {}, el("strong", {}, `f = ${f.toFixed(2)}`), `: of 100 tokens, ${Math.round(100 * f)} are forced.`),
       el("ul", {}, curves.map((curve) => el("li", { class: `key ${curve.kind}` }, `${curve.name}: `,
