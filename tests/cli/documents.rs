@@ -46,9 +46,7 @@ fn the_commands_of_the_tour_run() {
     let blocks = page.split("```sh\n").skip(1).map(|rest| rest.split("```").next().unwrap());
     let outputs: Vec<String> = blocks.map(|commands| shell.output(&format!("set -eu\n{commands}"))).collect();
     assert!(outputs.len() > 10, "{}", outputs.len());
-    for made in
-        ["invoices.parquet", "report.html", "decode.html", "fraction.html", "masks.html"]
-    {
+    for made in ["invoices.parquet", "report.html", "decode.html", "fraction.html", "masks.html"] {
         assert!(std::fs::metadata(shell.folder.path().join(made)).unwrap().len() > 1000, "{made}");
     }
     let all = outputs.concat();
