@@ -17,7 +17,7 @@ const ACCOUNTS: [&str; 4] = ["office", "transport", "printing", "other"];
 
 /// An invoice that waits for its entry.
 #[derive(Debug, Clone)]
-pub struct Invoice {
+pub(crate) struct Invoice {
     pub number: String,
     pub vendor: String,
     pub cents: i64,
@@ -26,7 +26,7 @@ pub struct Invoice {
 
 impl Invoice {
     /// Reads a record of the invoice schema.
-    pub fn new(record: &Value) -> Result<Invoice> {
+    pub(crate) fn new(record: &Value) -> Result<Invoice> {
         let text = |name: &str| record[name].as_str().map(str::to_owned);
         let cents = record["total"].as_f64().map(|total| (total * 100.0).round() as i64);
         match (text("invoice_number"), text("vendor"), cents, text("currency")) {
@@ -46,15 +46,15 @@ struct LedgerEntry {
 
 /// The booked invoices, in the order of their entries.
 #[derive(Default)]
-pub struct Ledger(Vec<LedgerEntry>);
+pub(crate) struct Ledger(Vec<LedgerEntry>);
 
 impl Ledger {
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.0.len()
     }
 
     /// Returns the sum of each currency as text.
-    pub fn totals(&self) -> String {
+    pub(crate) fn totals(&self) -> String {
         let mut sums: BTreeMap<&str, i64> = BTreeMap::new();
         for entry in &self.0 {
             *sums.entry(&entry.invoice.currency).or_default() += entry.invoice.cents;
@@ -64,7 +64,7 @@ impl Ledger {
     }
 
     /// Checks that the ledger has each invoice once.
-    pub fn check(&self, invoices: &[Invoice]) -> Result<()> {
+    pub(crate) fn check(&self, invoices: &[Invoice]) -> Result<()> {
         let cents = |invoices: &mut dyn Iterator<Item = &Invoice>| invoices.map(|i| i.cents).sum::<i64>();
         let booked = cents(&mut self.0.iter().map(|entry| &entry.invoice));
         match self.len() == invoices.len() && booked == cents(&mut invoices.iter()) {
@@ -74,7 +74,7 @@ impl Ledger {
     }
 
     /// Writes the ledger as CSV, with the sum of each account at the end.
-    pub fn write(&self, to: &Path) -> std::io::Result<()> {
+    pub(crate) fn write(&self, to: &Path) -> std::io::Result<()> {
         let quoted = |text: &str| format!("\"{}\"", text.replace('"', "\"\""));
         let mut lines = vec!["account,invoice,vendor,amount,currency".to_owned()];
         let mut sums: BTreeMap<(&str, &str), i64> = BTreeMap::new();
@@ -95,7 +95,7 @@ impl Ledger {
 }
 
 /// Lets the model book all invoices.
-pub fn book(engine: &Engine, invoices: &[Invoice]) -> Result<Ledger> {
+pub(crate) fn book(engine: &Engine, invoices: &[Invoice]) -> Result<Ledger> {
     let (mut open, mut ledger) = (invoices.to_vec(), Ledger::default());
     let list: Vec<String> = open
         .iter()

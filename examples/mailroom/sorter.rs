@@ -9,7 +9,7 @@ const SYSTEM: &str = "You are a text classifier. Answer with the label only.";
 
 /// The type of a document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub(crate) enum Kind {
     Invoice,
     Order,
     Complaint,
@@ -17,10 +17,10 @@ pub enum Kind {
 }
 
 impl Kind {
-    pub const ALL: [Kind; 4] = [Kind::Invoice, Kind::Order, Kind::Complaint, Kind::Newsletter];
+    pub(crate) const ALL: [Kind; 4] = [Kind::Invoice, Kind::Order, Kind::Complaint, Kind::Newsletter];
 
     /// Its label.
-    pub fn label(self) -> &'static str {
+    pub(crate) fn label(self) -> &'static str {
         match self {
             Kind::Invoice => "invoice",
             Kind::Order => "purchase_order",
@@ -30,7 +30,7 @@ impl Kind {
     }
 
     /// The schema of its records. Values that a document may lack allow null.
-    pub fn schema(self) -> Option<&'static str> {
+    pub(crate) fn schema(self) -> Option<&'static str> {
         match self {
             Kind::Invoice => Some(include_str!("invoice.schema.json")),
             Kind::Order => Some(include_str!("order.schema.json")),
@@ -41,19 +41,19 @@ impl Kind {
 }
 
 /// The labels in the tokens of a model.
-pub struct Sorter {
+pub(crate) struct Sorter {
     trie: LabelTrie,
 }
 
 impl Sorter {
-    pub fn new(engine: &Engine) -> Result<Sorter> {
+    pub(crate) fn new(engine: &Engine) -> Result<Sorter> {
         let labels = Labels::new(Kind::ALL.map(Kind::label));
         // The answer in a chat begins without a space.
         Ok(Sorter { trie: engine.label_trie(&labels.lead(Lead::Nothing))? })
     }
 
     /// Returns the most probable type with its probability among all types.
-    pub fn kind(&self, engine: &Engine, text: &str) -> Result<(Kind, f64)> {
+    pub(crate) fn kind(&self, engine: &Engine, text: &str) -> Result<(Kind, f64)> {
         let labels = Kind::ALL.map(Kind::label).join(", ");
         let user =
             format!("Classify the text into one of these labels: {labels}.\n\nText: {}", text.trim_end());

@@ -63,7 +63,7 @@ impl Job<'_> {
 ///     RuntimeError: Another thread uses one of the matchers.
 #[pyfunction]
 #[pyo3(signature = (matchers, bitmask, indices=None, drafts=None))]
-pub fn fill_batch(
+pub(crate) fn fill_batch(
     py: Python<'_>,
     matchers: Vec<Bound<'_, Matcher>>,
     bitmask: &Bound<'_, PyAny>,

@@ -118,7 +118,7 @@ pub(crate) struct ConstraintOptions {
 impl ConstraintOptions {
     /// # Errors
     /// `ValueError` for a number out of range.
-    pub fn policy(&self) -> PyResult<Policy> {
+    pub(crate) fn policy(&self) -> PyResult<Policy> {
         let Self { key_order, exponent, equal_numbers, closed_objects, .. } = *self;
         let whitespace = self.whitespace.map_or(Ok(Whitespace::Compact), WhitespaceOption::read)?;
         Ok(Policy { whitespace, key_order, exponent, equal_numbers, closed_objects, ..Policy::default() })

@@ -17,7 +17,7 @@ const ANY_ID: usize = TokenId::MAX as usize;
 
 /// Returns JSON text from a text, a value of dicts and lists, or something that has a schema: a
 /// class of pydantic, a `TypeAdapter`, or any type that pydantic makes one for.
-pub fn json_text(value: &Bound<'_, PyAny>) -> PyResult<String> {
+pub(crate) fn json_text(value: &Bound<'_, PyAny>) -> PyResult<String> {
     if value.is_instance_of::<PyString>() || value.is_instance_of::<PyBytes>() {
         return String::from_utf8(text_bytes(value)?)
             .map_err(|_| PyValueError::new_err("the text is not UTF-8"));
@@ -62,7 +62,7 @@ fn schema_of_type<'py>(value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>>
 }
 
 /// Reads a list of labels, or a tree of them. Also returns them in plain values.
-pub fn label_list<'py>(
+pub(crate) fn label_list<'py>(
     labels: &Bound<'py, PyAny>,
     options: &ConstraintOptions,
 ) -> PyResult<(Labels, Bound<'py, PyAny>)> {
@@ -85,12 +85,12 @@ pub fn label_list<'py>(
 }
 
 /// Reads the ids of each position.
-pub fn positions(positions: &Bound<'_, PyAny>) -> PyResult<Vec<Vec<TokenId>>> {
+pub(crate) fn positions(positions: &Bound<'_, PyAny>) -> PyResult<Vec<Vec<TokenId>>> {
     positions.try_iter()?.map(|ids| id_or_ids(&ids?, ANY_ID)).collect()
 }
 
 /// Reads the transitions of a machine over tokens: state, ids, next state.
-pub fn transitions(transitions: &Bound<'_, PyAny>) -> PyResult<Vec<(State, Vec<TokenId>, State)>> {
+pub(crate) fn transitions(transitions: &Bound<'_, PyAny>) -> PyResult<Vec<(State, Vec<TokenId>, State)>> {
     let read = |transition: PyResult<Bound<'_, PyAny>>| {
         let (from, ids, to): (State, Bound<'_, PyAny>, State) = transition?.extract()?;
         Ok((from, id_or_ids(&ids, ANY_ID)?, to))

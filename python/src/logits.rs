@@ -73,7 +73,7 @@ fn apply_all<T: Copy + Send + Sync>(
 ///     TypeError: An argument is none of these objects.
 #[pyfunction]
 #[pyo3(signature = (logits, bitmask, indices=None))]
-pub fn apply_token_bitmask_inplace(
+pub(crate) fn apply_token_bitmask_inplace(
     py: Python<'_>,
     logits: &Bound<'_, PyAny>,
     bitmask: &Bound<'_, PyAny>,

@@ -24,7 +24,7 @@ static POOL: Mutex<Option<(u32, Arc<ThreadPool>)>> = Mutex::new(None);
 
 /// Returns the threads of this process; `None` if there is one core or none can be started. Must be
 /// called with Python's lock held, so that no other thread forks meanwhile.
-pub fn threads(_py: Python<'_>) -> Option<Arc<ThreadPool>> {
+pub(crate) fn threads(_py: Python<'_>) -> Option<Arc<ThreadPool>> {
     let process = std::process::id();
     let mut pool = POOL.lock().unwrap_or_else(|e| e.into_inner());
     if let Some((owner, threads)) = &*pool
@@ -41,7 +41,11 @@ pub fn threads(_py: Python<'_>) -> Option<Arc<ThreadPool>> {
 }
 
 /// Applies `work` to every item, on several threads if it takes long enough.
-pub fn for_each<T: Send>(threads: Option<&ThreadPool>, mut items: Vec<T>, work: impl Fn(&mut T) + Sync) {
+pub(crate) fn for_each<T: Send>(
+    threads: Option<&ThreadPool>,
+    mut items: Vec<T>,
+    work: impl Fn(&mut T) + Sync,
+) {
     let Some(threads) = threads else {
         items.iter_mut().for_each(work);
         return;

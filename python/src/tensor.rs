@@ -25,7 +25,7 @@ use pyo3::types::{PyCapsule, PyCapsuleMethods, PyMemoryView};
 
 /// Type of the elements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Element {
+pub(crate) enum Element {
     Int32,
     Float32,
     Float16,
@@ -53,7 +53,7 @@ impl Element {
 }
 
 /// Memory of one or two dimensions that an object of Python owns.
-pub struct Tensor<'py> {
+pub(crate) struct Tensor<'py> {
     name: &'static str,
     /// Keeps the memory alive.
     _owner: Bound<'py, PyAny>,
@@ -87,7 +87,7 @@ fn unknown_type(name: &str, element: impl std::fmt::Display) -> PyErr {
 
 impl<'py> Tensor<'py> {
     /// Looks up the memory of `object`, which errors call `name`.
-    pub fn new(object: &Bound<'py, PyAny>, name: &'static str, writable: bool) -> PyResult<Self> {
+    pub(crate) fn new(object: &Bound<'py, PyAny>, name: &'static str, writable: bool) -> PyResult<Self> {
         let report = report(object, name)?;
         if writable && report.read_only {
             return Err(fault(name, "the memory is read-only"));
@@ -127,15 +127,15 @@ impl<'py> Tensor<'py> {
         Ok(Tensor { name, _owner: owner, address, rows, columns, stride, element })
     }
 
-    pub fn element(&self) -> Element {
+    pub(crate) fn element(&self) -> Element {
         self.element
     }
 
-    pub fn rows(&self) -> usize {
+    pub(crate) fn rows(&self) -> usize {
         self.rows
     }
 
-    pub fn columns(&self) -> usize {
+    pub(crate) fn columns(&self) -> usize {
         self.columns
     }
 
@@ -146,13 +146,13 @@ impl<'py> Tensor<'py> {
     }
 
     /// True if both use some of the same memory, or could.
-    pub fn overlaps(&self, other: &Tensor<'_>) -> bool {
+    pub(crate) fn overlaps(&self, other: &Tensor<'_>) -> bool {
         let ((start, end), (other_start, other_end)) = (self.range(), other.range());
         start < other_end && other_start < end
     }
 
     /// The row `index` of a bitmask that has at least `words` words in each.
-    pub fn bitmask_row(&mut self, index: i64, words: usize) -> PyResult<&mut [u32]> {
+    pub(crate) fn bitmask_row(&mut self, index: i64, words: usize) -> PyResult<&mut [u32]> {
         self.check_bitmask(words)?;
         let row = usize::try_from(index).ok().filter(|row| *row < self.rows);
         let row = row.ok_or_else(|| out_of_range(self.name, index, self.rows))?;
@@ -162,7 +162,7 @@ impl<'py> Tensor<'py> {
     }
 
     /// The rows of a bitmask that has at least `words` words in each.
-    pub fn bitmask_rows(&self, words: usize) -> PyResult<Rows<'_, u32>> {
+    pub(crate) fn bitmask_rows(&self, words: usize) -> PyResult<Rows<'_, u32>> {
         self.check_bitmask(words)?;
         // SAFETY: u32 has the size and alignment of the elements, and any bits are a value.
         Ok(unsafe { self.slices() })
@@ -182,13 +182,13 @@ impl<'py> Tensor<'py> {
     }
 
     /// The rows as numbers of four bytes; `None` if the elements have another size.
-    pub fn words(&self) -> Option<Rows<'_, u32>> {
+    pub(crate) fn words(&self) -> Option<Rows<'_, u32>> {
         // SAFETY: as above; the size is compared.
         (self.element.size() == 4).then(|| unsafe { self.slices() })
     }
 
     /// The rows as numbers of two bytes; `None` if the elements have another size.
-    pub fn halves(&self) -> Option<Rows<'_, u16>> {
+    pub(crate) fn halves(&self) -> Option<Rows<'_, u16>> {
         // SAFETY: as above; the size is compared.
         (self.element.size() == 2).then(|| unsafe { self.slices() })
     }
@@ -218,14 +218,14 @@ fn out_of_range(name: &str, index: i64, rows: usize) -> PyErr {
 }
 
 /// The rows of a tensor, each of which can be taken once.
-pub struct Rows<'a, T> {
+pub(crate) struct Rows<'a, T> {
     name: &'static str,
     slices: Vec<Option<&'a mut [T]>>,
 }
 
 impl<'a, T> Rows<'a, T> {
     /// Takes the row `index`.
-    pub fn take(&mut self, index: i64) -> PyResult<&'a mut [T]> {
+    pub(crate) fn take(&mut self, index: i64) -> PyResult<&'a mut [T]> {
         let rows = self.slices.len();
         let slot = usize::try_from(index).ok().and_then(|index| self.slices.get_mut(index));
         let Some(slot) = slot else {

@@ -21,7 +21,7 @@ const MAX_WRAPPERS: usize = 6;
 ///
 /// # Errors
 /// `TypeError` if no known object is inside; otherwise the errors of the tokenizer.
-pub fn vocabulary(tokenizer: &Bound<'_, PyAny>) -> PyResult<Vocabulary> {
+pub(crate) fn vocabulary(tokenizer: &Bound<'_, PyAny>) -> PyResult<Vocabulary> {
     let mut object = tokenizer.clone();
     for _ in 0..MAX_WRAPPERS {
         if let Some(vocab) = known(&object)? {

@@ -239,7 +239,7 @@ impl Vocabulary {
 }
 
 /// Returns a copy of a text's bytes, from `str` or `bytes`.
-pub fn text_bytes(text: &Bound<'_, PyAny>) -> PyResult<Vec<u8>> {
+pub(crate) fn text_bytes(text: &Bound<'_, PyAny>) -> PyResult<Vec<u8>> {
     if let Ok(text) = text.cast::<PyString>() {
         return Ok(text.to_str()?.as_bytes().to_vec());
     }
@@ -252,7 +252,7 @@ pub fn text_bytes(text: &Bound<'_, PyAny>) -> PyResult<Vec<u8>> {
 }
 
 /// Reads a token id below `width`.
-pub fn token_id(value: &Bound<'_, PyAny>, width: usize) -> PyResult<TokenId> {
+pub(crate) fn token_id(value: &Bound<'_, PyAny>, width: usize) -> PyResult<TokenId> {
     let out_of_range =
         || PyValueError::new_err(format!("token {value} is out of range: ids are 0 to {}", width.max(1) - 1));
     match value.extract::<i64>() {
@@ -268,12 +268,12 @@ pub fn token_id(value: &Bound<'_, PyAny>, width: usize) -> PyResult<TokenId> {
 }
 
 /// Reads the ids of any iterable of integers.
-pub fn token_ids(values: &Bound<'_, PyAny>, width: usize) -> PyResult<Vec<TokenId>> {
+pub(crate) fn token_ids(values: &Bound<'_, PyAny>, width: usize) -> PyResult<Vec<TokenId>> {
     values.try_iter()?.map(|value| token_id(&value?, width)).collect()
 }
 
 /// Reads an id below `width`, or the ids of an iterable of them.
-pub fn id_or_ids(value: &Bound<'_, PyAny>, width: usize) -> PyResult<Vec<TokenId>> {
+pub(crate) fn id_or_ids(value: &Bound<'_, PyAny>, width: usize) -> PyResult<Vec<TokenId>> {
     if value.hasattr("__index__")? {
         return Ok(vec![token_id(value, width)?]);
     }

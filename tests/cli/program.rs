@@ -6,12 +6,12 @@ use std::process::{Command, Output, Stdio};
 use serde_json::Value;
 
 /// Runs it in the root of the project without any input.
-pub fn ffwd(args: &[&str]) -> Output {
+pub(crate) fn ffwd(args: &[&str]) -> Output {
     ffwd_reading(args, "")
 }
 
 /// Runs it with a text on standard input.
-pub fn ffwd_reading(args: &[&str], input: &str) -> Output {
+pub(crate) fn ffwd_reading(args: &[&str], input: &str) -> Output {
     let mut child = Command::new(env!("CARGO_BIN_EXE_ffwd"))
         .args(args)
         .current_dir(env!("CARGO_MANIFEST_DIR"))
@@ -26,7 +26,7 @@ pub fn ffwd_reading(args: &[&str], input: &str) -> Output {
 }
 
 /// Runs it, which must succeed, and returns standard output and standard error.
-pub fn succeeds(args: &[&str]) -> (String, String) {
+pub(crate) fn succeeds(args: &[&str]) -> (String, String) {
     let output = ffwd(args);
     let (out, err) = texts(&output);
     assert!(output.status.success(), "{args:?}: {err}");
@@ -34,51 +34,51 @@ pub fn succeeds(args: &[&str]) -> (String, String) {
 }
 
 /// Standard output and standard error.
-pub fn texts(output: &Output) -> (String, String) {
+pub(crate) fn texts(output: &Output) -> (String, String) {
     (String::from_utf8(output.stdout.clone()).unwrap(), String::from_utf8(output.stderr.clone()).unwrap())
 }
 
 /// A schema with short records.
-pub const SCHEMA: &str =
+pub(crate) const SCHEMA: &str =
     r#"{"type": "object", "properties": {"ok": {"type": "boolean"}}, "required": ["ok"]}"#;
 
 /// A temporary folder with that schema in `s.json`.
-pub struct Folder(pub tempfile::TempDir);
+pub(crate) struct Folder(pub tempfile::TempDir);
 
 impl Folder {
-    pub fn new() -> Folder {
+    pub(crate) fn new() -> Folder {
         let folder = Folder(tempfile::tempdir().unwrap());
         folder.write("s.json", SCHEMA);
         folder
     }
 
-    pub fn write(&self, name: &str, text: &str) {
+    pub(crate) fn write(&self, name: &str, text: &str) {
         let path = self.0.path().join(name);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(path, text).unwrap();
     }
 
-    pub fn path(&self, name: &str) -> String {
+    pub(crate) fn path(&self, name: &str) -> String {
         self.0.path().join(name).to_str().unwrap().to_owned()
     }
 
     /// Runs `ffwd extract` on a file or folder of this one.
-    pub fn extract(&self, from: &str, more: &[&str]) -> (i32, String, String) {
+    pub(crate) fn extract(&self, from: &str, more: &[&str]) -> (i32, String, String) {
         let (from, schema) = (self.path(from), self.path("s.json"));
         let output = ffwd(&[&["extract", &from, "-s", &schema, "--batch", "4"], more].concat());
         let (out, err) = texts(&output);
         (output.status.code().unwrap(), out, err)
     }
 
-    pub fn read(&self, name: &str) -> String {
+    pub(crate) fn read(&self, name: &str) -> String {
         std::fs::read_to_string(self.path(name)).unwrap()
     }
 
-    pub fn lines(&self, name: &str) -> Vec<Value> {
+    pub(crate) fn lines(&self, name: &str) -> Vec<Value> {
         lines(&self.read(name))
     }
 }
 
-pub fn lines(text: &str) -> Vec<Value> {
+pub(crate) fn lines(text: &str) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }

@@ -20,7 +20,7 @@ fn entries(folder: &Folder, name: &str) -> Vec<Value> {
 
 /// Returns the lines of a report as they are in the file, without what differs between runs: which
 /// tokens were drafted, and the time.
-pub fn stable(page: &[u8]) -> Vec<Value> {
+pub(crate) fn stable(page: &[u8]) -> Vec<Value> {
     let page = std::str::from_utf8(page).unwrap();
     let lines = page.lines().filter(|line| line.starts_with(r#"{"index":"#));
     let tidy = |line: &str| {

@@ -9,7 +9,7 @@ const ENGINE: [&str; 6] = ["vocab", "char_lang", "constraint", "machine", "mask"
 const RUNTIME: [&str; 8] = ["threads", "model", "chat", "sample", "speedup", "draft", "decode", "extract"];
 
 /// All Rust files below a folder.
-pub fn rust_files(folder: &Path) -> Vec<PathBuf> {
+pub(crate) fn rust_files(folder: &Path) -> Vec<PathBuf> {
     let mut todo = vec![folder.to_path_buf()];
     let mut files = Vec::new();
     while let Some(folder) = todo.pop() {

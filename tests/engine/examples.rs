@@ -142,6 +142,9 @@ fn places(error: &Error) -> Vec<String> {
     spans.chain(error.pointer().map(str::to_owned)).collect()
 }
 
+/// Says whether an output is of the language.
+type Judge = Box<dyn Fn(&str) -> bool>;
+
 impl Notation {
     /// The schema of a notation that is one.
     fn schema(self, text: &str) -> Option<String> {
@@ -183,7 +186,7 @@ impl Notation {
     }
 
     /// What another reader of the notation says of outputs, if there is one for this constraint.
-    fn judge(self, text: &str) -> Option<Box<dyn Fn(&str) -> bool>> {
+    fn judge(self, text: &str) -> Option<Judge> {
         match self {
             Notation::Regex => {
                 let regex = regex::Regex::new(&format!("^(?:{text})$")).ok()?;
@@ -366,14 +369,14 @@ impl ExampleRunner {
 }
 
 /// Reads a file of examples.
-pub fn read<T: DeserializeOwned>(name: &str) -> T {
+pub(crate) fn read<T: DeserializeOwned>(name: &str) -> T {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("crates/engine/testdata");
     let text = std::fs::read_to_string(folder.join(name).with_extension("toml")).expect(name);
     toml::from_str(&text).unwrap_or_else(|e| panic!("{name}: {e}"))
 }
 
 /// The constraints of a group, for tests that ask more of them.
-pub fn constraints(name: &str, group: &str) -> Vec<String> {
+pub(crate) fn constraints(name: &str, group: &str) -> Vec<String> {
     let mut file: ExampleFile = read(name);
     let group = file.groups.remove(group).expect("a group of that name");
     group.into_iter().map(|entry| entry.constraint).collect()

@@ -11,7 +11,7 @@ use ffwd_testkit::random::Random;
 use crate::kit::exact::engine;
 use crate::kit::schemas::{SCHEMAS, TEXT};
 
-pub fn requests() -> Vec<Box<dyn Fn() -> Request>> {
+pub(crate) fn requests() -> Vec<Box<dyn Fn() -> Request>> {
     let mut requests: Vec<Box<dyn Fn() -> Request>> = Vec::new();
     for schema in SCHEMAS {
         requests.push(Box::new(move || extract::embedded::request(schema, TEXT).unwrap().max_tokens(120)));
@@ -30,7 +30,7 @@ pub fn requests() -> Vec<Box<dyn Fn() -> Request>> {
     requests
 }
 
-pub fn samplings() -> Vec<SamplingParams> {
+pub(crate) fn samplings() -> Vec<SamplingParams> {
     let base = SamplingParams::default();
     let mut all = vec![base.clone()];
     for seed in 0..3 {
@@ -48,7 +48,7 @@ pub fn samplings() -> Vec<SamplingParams> {
     all
 }
 
-pub fn check(exact: &Output, off: &Output, what: &str) {
+pub(crate) fn check(exact: &Output, off: &Output, what: &str) {
     assert_eq!(exact.tokens, off.tokens, "{what}: {:?} against {:?}", exact.text, off.text);
     assert_eq!(exact.finish, off.finish, "{what}");
     let stats = &exact.stats;
@@ -63,7 +63,7 @@ pub fn check(exact: &Output, off: &Output, what: &str) {
 }
 
 /// The request with a random mix of draft sources and a random window.
-pub fn mixed(request: Request, random: &mut Random) -> Request {
+pub(crate) fn mixed(request: Request, random: &mut Random) -> Request {
     let request = request
         .forced_runs(random.below(8) > 0)
         .lookup(random.below(4) > 0)
@@ -238,7 +238,7 @@ fn a_prompt_beyond_the_context_is_refused() {
 
 /// A draft source between perfect and hopeless: what was chosen without drafts, with errors; legal
 /// tokens at random; or anything, also beyond the vocabulary of this size.
-pub fn adversary(off: &Output, size: usize, kind: usize, seed: u64) -> ffwd::decode::DraftOverride {
+pub(crate) fn adversary(off: &Output, size: usize, kind: usize, seed: u64) -> ffwd::decode::DraftOverride {
     let (truth, prompt) = (off.tokens.clone(), off.stats.prompt_tokens);
     let mut random = Random::new(seed);
     Box::new(move |history: &[u32]| {

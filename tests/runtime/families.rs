@@ -36,7 +36,7 @@ fn last_row(logits: &Tensor) -> Vec<f32> {
 }
 
 /// The logits of each token by the stock model of the family, which reads all before it for each.
-pub fn stock_logits(config: &Value, weights: &Weights, tokens: &[u32]) -> Vec<Vec<f32>> {
+pub(crate) fn stock_logits(config: &Value, weights: &Weights, tokens: &[u32]) -> Vec<Vec<f32>> {
     let vb = VarBuilder::from_tensors(weights.clone(), DType::F32, &Device::Cpu);
     let inputs = (1..=tokens.len()).map(|n| input(&tokens[..n]));
     macro_rules! with_own_cache {

@@ -13,7 +13,7 @@ use crate::kit::exact::engine;
 use crate::kit::schemas::{SCHEMAS, TEXT};
 
 /// Schemas in all modes and with several mixes of sources, thinking, and a completion at the limit.
-pub fn requests() -> Vec<Request> {
+pub(crate) fn requests() -> Vec<Request> {
     let mut requests = Vec::new();
     for mode in Mode::ALL {
         for schema in SCHEMAS {

@@ -9,7 +9,7 @@ use ffwd::serve::{BoundServer, ModelSource, ServeOptions, ServerHandle};
 use serde_json::Value;
 
 /// The embedded model under a name.
-pub fn embedded(name: &str) -> ModelSource {
+pub(crate) fn embedded(name: &str) -> ModelSource {
     ModelSource {
         name: name.to_owned(),
         load: Box::new(|markers| Engine::builder().markers(markers).build()),
@@ -18,7 +18,7 @@ pub fn embedded(name: &str) -> ModelSource {
 }
 
 /// Starts a server with the embedded model.
-pub fn server(change: impl FnOnce(&mut ServeOptions)) -> ServerHandle {
+pub(crate) fn server(change: impl FnOnce(&mut ServeOptions)) -> ServerHandle {
     let mut options = ServeOptions::default();
     options.address.set_port(0);
     change(&mut options);
@@ -27,25 +27,25 @@ pub fn server(change: impl FnOnce(&mut ServeOptions)) -> ServerHandle {
 
 /// An answer.
 #[derive(Debug)]
-pub struct Answer {
+pub(crate) struct Answer {
     pub status: u16,
     pub head: String,
     pub body: String,
 }
 
 impl Answer {
-    pub fn json(&self) -> Value {
+    pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.body).unwrap_or_else(|e| panic!("{e}: {self:?}"))
     }
 
     /// The text of the first choice of a chat.
-    pub fn content(&self) -> String {
+    pub(crate) fn content(&self) -> String {
         assert_eq!(self.status, 200, "{self:?}");
         self.json()["choices"][0]["message"]["content"].as_str().unwrap().to_owned()
     }
 
     /// Part `name` of all choices together, streamed or not.
-    pub fn part(&self, name: &str) -> String {
+    pub(crate) fn part(&self, name: &str) -> String {
         let stream = self.body.starts_with("data: ");
         let messages = if stream { self.events() } else { vec![self.json()] };
         let part = if stream { "delta" } else { "message" };
@@ -54,7 +54,7 @@ impl Answer {
     }
 
     /// The data of the events of a stream, in which `[DONE]` is the last.
-    pub fn events(&self) -> Vec<Value> {
+    pub(crate) fn events(&self) -> Vec<Value> {
         let data: Vec<&str> = self.body.lines().filter_map(|line| line.strip_prefix("data: ")).collect();
         let Some(("[DONE]", data)) = data.split_last().map(|(last, rest)| (*last, rest)) else {
             panic!("not ended: {self:?}")
@@ -64,12 +64,12 @@ impl Answer {
 }
 
 /// Connects and sends a request with these further header lines.
-pub fn send(address: SocketAddr, method: &str, path: &str, head: &str, body: &str) -> TcpStream {
+pub(crate) fn send(address: SocketAddr, method: &str, path: &str, head: &str, body: &str) -> TcpStream {
     try_send(address, method, path, head, body).unwrap()
 }
 
 /// As [`send`], if the server listens.
-pub fn try_send(
+pub(crate) fn try_send(
     address: SocketAddr,
     method: &str,
     path: &str,
@@ -88,7 +88,7 @@ pub fn try_send(
 }
 
 /// Reads the answer; `None` if the connection ends before it is whole.
-pub fn receive(mut stream: TcpStream) -> Option<Answer> {
+pub(crate) fn receive(mut stream: TcpStream) -> Option<Answer> {
     let mut bytes = Vec::new();
     // A reset after the answer does not matter.
     let _ = stream.read_to_end(&mut bytes);
@@ -117,26 +117,26 @@ fn unchunked(mut rest: &str) -> Option<String> {
     }
 }
 
-pub fn get(address: SocketAddr, path: &str) -> Answer {
+pub(crate) fn get(address: SocketAddr, path: &str) -> Answer {
     receive(send(address, "GET", path, "", "")).unwrap()
 }
 
-pub fn post(address: SocketAddr, path: &str, body: &Value) -> Answer {
+pub(crate) fn post(address: SocketAddr, path: &str, body: &Value) -> Answer {
     receive(send(address, "POST", path, "", &body.to_string())).unwrap()
 }
 
 /// Asks for a chat about a short text, with these further members.
-pub fn chat(address: SocketAddr, more: Value) -> Answer {
+pub(crate) fn chat(address: SocketAddr, more: Value) -> Answer {
     post(address, "/v1/chat/completions", &chat_body(more))
 }
 
-pub fn chat_body(more: Value) -> Value {
+pub(crate) fn chat_body(more: Value) -> Value {
     let body = serde_json::json!({"messages": [{"role": "user", "content": "Acme Ltd. Total: 12.50 EUR"}]});
     with_members(body, &more)
 }
 
 /// A request with further members.
-pub fn with_members(mut body: Value, more: &Value) -> Value {
+pub(crate) fn with_members(mut body: Value, more: &Value) -> Value {
     for (name, value) in more.as_object().unwrap() {
         body[name] = value.clone();
     }
@@ -144,7 +144,7 @@ pub fn with_members(mut body: Value, more: &Value) -> Value {
 }
 
 /// The value of a line of the metrics.
-pub fn metric(address: SocketAddr, name: &str) -> u64 {
+pub(crate) fn metric(address: SocketAddr, name: &str) -> u64 {
     let page = get(address, "/metrics").body;
     let line =
         page.lines().find(|line| line.starts_with(name)).unwrap_or_else(|| panic!("no {name}: {page}"));
@@ -152,7 +152,7 @@ pub fn metric(address: SocketAddr, name: &str) -> u64 {
 }
 
 /// Waits for what must come at some time. Its absence is a failure, not a test without an end.
-pub fn wait_until(mut holds: impl FnMut() -> bool) {
+pub(crate) fn wait_until(mut holds: impl FnMut() -> bool) {
     let begin = Instant::now();
     while !holds() {
         assert!(begin.elapsed() < Duration::from_secs(120), "it does not come");
@@ -161,7 +161,7 @@ pub fn wait_until(mut holds: impl FnMut() -> bool) {
 }
 
 /// Reads lines up to one that contains a text.
-pub fn read_until(reader: &mut impl BufRead, text: &str) {
+pub(crate) fn read_until(reader: &mut impl BufRead, text: &str) {
     let mut line = String::new();
     while !line.contains(text) {
         line.clear();

@@ -11,7 +11,7 @@ const SCHEMA: &str = r#"{"type": "object", "properties": {"vendor": {"type": "st
     "total": {"type": "number"}, "currency": {"enum": ["EUR", "USD"]}},
     "required": ["vendor", "total", "currency"], "additionalProperties": false}"#;
 
-pub fn body(more: &Value) -> Value {
+pub(crate) fn body(more: &Value) -> Value {
     let body = json!({"prompt": "Invoice. Vendor: Bright Glacier Consulting. Total: 1840.00 EUR", "as": "chat",
         "constraint": {"kind": "json_schema", "text": SCHEMA}, "max_tokens": 80});
     with_members(body, more)

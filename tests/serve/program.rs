@@ -5,14 +5,14 @@ use std::net::SocketAddr;
 use std::process::{Child, Command, ExitStatus, Stdio};
 
 /// A server with the embedded model on a free port. Dropping it ends it.
-pub struct Program {
+pub(crate) struct Program {
     pub address: SocketAddr,
     child: Child,
 }
 
 impl Program {
     /// Starts the program and waits until it listens.
-    pub fn serve(more: &[&str]) -> Self {
+    pub(crate) fn serve(more: &[&str]) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_ffwd"));
         command.args(["serve", "--port", "0"]).args(more).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
@@ -31,7 +31,7 @@ impl Program {
     }
 
     /// The memory of the process in MiB, where the system shows it.
-    pub fn resident(&self) -> u64 {
+    pub(crate) fn resident(&self) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap_or_default();
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
         line.and_then(|line| line.trim().split(' ').next()?.parse::<u64>().ok()).unwrap_or(0) / 1024
@@ -39,14 +39,14 @@ impl Program {
 
     /// Sends SIGTERM.
     #[cfg(unix)]
-    pub fn terminate(&self) {
+    pub(crate) fn terminate(&self) {
         let sent = Command::new("kill").args(["-s", "TERM", &self.child.id().to_string()]).status();
         assert!(sent.unwrap().success());
     }
 
     /// Waits until the process ends.
     #[cfg(unix)]
-    pub fn ended(mut self) -> ExitStatus {
+    pub(crate) fn ended(mut self) -> ExitStatus {
         self.child.wait().unwrap()
     }
 }

@@ -20,7 +20,7 @@ const QUICK_ROUNDS: u16 = 3;
 /// Options of how often everything runs.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Rounds")]
-pub struct RoundArgs {
+pub(crate) struct RoundArgs {
     /// Run every arm N times [default: 15]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     rounds: Option<u16>,

@@ -42,7 +42,7 @@ pub(crate) struct Decimal {
 
 impl Decimal {
     /// Reads the text of a JSON number, which is known to be one. Any other text gives some number.
-    pub fn new(text: impl AsRef<[u8]>) -> Decimal {
+    pub(crate) fn new(text: impl AsRef<[u8]>) -> Decimal {
         let (negative, text) = match text.as_ref() {
             [b'-', rest @ ..] => (true, rest),
             text => (false, text),
@@ -74,7 +74,7 @@ impl Decimal {
     /// # Errors
     /// [`ErrorKind::InvalidJson`] if the text is not a number, [`ErrorKind::TooComplex`] if its
     /// digits or its magnitude exceed `MAX_DECIMAL_DIGITS`.
-    pub fn parse(text: &str) -> Result<Decimal> {
+    pub(crate) fn parse(text: &str) -> Result<Decimal> {
         if !is_json_number(text) {
             let shown: String = text.chars().take(40).collect();
             return Err(Error::new(ErrorKind::InvalidJson, format!("not a number: `{shown}`")));
@@ -90,28 +90,28 @@ impl Decimal {
     }
 
     /// Returns true if the number is less than zero.
-    pub fn is_negative(&self) -> bool {
+    pub(crate) fn is_negative(&self) -> bool {
         self.negative
     }
 
     /// Returns true if the number is zero.
-    pub fn is_zero(&self) -> bool {
+    pub(crate) fn is_zero(&self) -> bool {
         self.digits.is_empty()
     }
 
     /// Returns true if the value has no fraction.
-    pub fn is_integer(&self) -> bool {
+    pub(crate) fn is_integer(&self) -> bool {
         self.digits.is_empty() || self.point >= self.digits.len() as i64
     }
 
     /// Returns the number with the opposite sign.
-    pub fn negated(&self) -> Decimal {
+    pub(crate) fn negated(&self) -> Decimal {
         Decimal { negative: !self.negative && !self.is_zero(), ..self.clone() }
     }
 
     /// Returns the digits (0 to 9) of the magnitude before and after the point. The integer part
     /// has at least one digit and no leading zeros; the fraction has no trailing zeros.
-    pub fn digits(&self) -> (Vec<u8>, Vec<u8>) {
+    pub(crate) fn digits(&self) -> (Vec<u8>, Vec<u8>) {
         let point = usize::try_from(self.point).unwrap_or(0);
         let split = point.min(self.digits.len());
         let mut integer = self.digits[..split].to_vec();
@@ -122,13 +122,13 @@ impl Decimal {
     }
 
     /// Returns `Some(k)` if this is `10^-k` with `k >= 0`.
-    pub fn negative_power_of_ten(&self) -> Option<u32> {
+    pub(crate) fn negative_power_of_ten(&self) -> Option<u32> {
         let unit = !self.negative && self.digits[..] == [1] && self.point <= 1;
         unit.then(|| u32::try_from(1 - self.point).ok()).flatten()
     }
 
     /// Returns the value as a count: `None` if negative or fractional, saturating at `u32::MAX`.
-    pub fn count(&self) -> Option<u32> {
+    pub(crate) fn count(&self) -> Option<u32> {
         if self.negative || !self.is_integer() {
             return None;
         }
@@ -150,7 +150,7 @@ impl Decimal {
 
     /// Returns `Some((n, s))` if the absolute value is `n / 10^s` with n below `limit` and s at
     /// most 20.
-    pub fn scaled(&self, limit: u64) -> Option<(u64, u32)> {
+    pub(crate) fn scaled(&self, limit: u64) -> Option<(u64, u32)> {
         let exponent = self.unit();
         let zeros = usize::try_from(exponent.clamp(0, 20)).ok()?;
         if !(-20..=20).contains(&exponent) || self.digits.len() + zeros > 18 {
@@ -163,7 +163,7 @@ impl Decimal {
 
     /// Returns true if this is a multiple of `divisor`; `None` if the numbers are too long to
     /// decide cheaply.
-    pub fn is_multiple_of(&self, divisor: &Decimal) -> Option<bool> {
+    pub(crate) fn is_multiple_of(&self, divisor: &Decimal) -> Option<bool> {
         if self.is_zero() {
             return Some(true);
         }
@@ -190,7 +190,7 @@ impl Decimal {
 
     /// Returns true if a number that begins with a text may still become this one. Also returns
     /// true for some beginnings that cannot, because an exponent may still move the point.
-    pub fn may_begin(&self, text: &[u8]) -> bool {
+    pub(crate) fn may_begin(&self, text: &[u8]) -> bool {
         let (negative, text) = match text {
             [b'-', rest @ ..] => (true, rest),
             _ => (false, text),

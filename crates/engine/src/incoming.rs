@@ -20,7 +20,7 @@ pub(crate) struct Incoming<T> {
 impl<T: Copy + Default> Incoming<T> {
     /// Makes the array. `each` calls its argument with the target and the edge, for all edges and
     /// always in the same order.
-    pub fn new(nodes: usize, each: impl Fn(&mut dyn FnMut(usize, T))) -> Self {
+    pub(crate) fn new(nodes: usize, each: impl Fn(&mut dyn FnMut(usize, T))) -> Self {
         let mut first = vec![0u32; nodes + 1];
         each(&mut |to, _| first[to + 1] += 1);
         for n in 0..nodes {
@@ -37,18 +37,18 @@ impl<T: Copy + Default> Incoming<T> {
 
     /// Returns the edges into a node, in the order in which they were given.
     #[inline]
-    pub fn of(&self, to: usize) -> &[T] {
+    pub(crate) fn of(&self, to: usize) -> &[T] {
         &self.edges[self.first[to] as usize..self.first[to + 1] as usize]
     }
 
     /// Returns the number of edges.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.edges.len()
     }
 
     /// Returns, for each node, the length of the shortest path to the nearest of `ends`, or
     /// [`u32::MAX`] (0-1 breadth-first search). `source` gives the source and length of an edge.
-    pub fn shortest(
+    pub(crate) fn shortest(
         &self,
         ends: impl Iterator<Item = usize>,
         source: impl Fn(&T) -> (usize, u32),
@@ -73,7 +73,7 @@ impl<T: Copy + Default> Incoming<T> {
 
     /// Returns, for each node, the length of the longest path from it; [`u32::MAX`] where there is a
     /// cycle, or a node without an entry in `open`. That is the number of edges out of a node.
-    pub fn longest(&self, mut open: Vec<u32>, source: impl Fn(&T) -> (usize, u32)) -> Vec<u32> {
+    pub(crate) fn longest(&self, mut open: Vec<u32>, source: impl Fn(&T) -> (usize, u32)) -> Vec<u32> {
         let nodes = self.first.len() - 1;
         let (mut longest, mut so_far) = (vec![u32::MAX; nodes], vec![0u32; nodes]);
         let mut ready: Vec<usize> = (0..open.len()).filter(|&n| open[n] == 0).collect();

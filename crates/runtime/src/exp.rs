@@ -24,17 +24,17 @@ pub(crate) fn exp(x: f32) -> f32 {
 
 /// The constants of [`exp`], for code that repeats it with vector instructions.
 pub(crate) mod exp_parts {
-    pub const LOG2_E: f32 = std::f32::consts::LOG2_E;
+    pub(crate) const LOG2_E: f32 = std::f32::consts::LOG2_E;
     /// ln 2 in two parts. The first has few bits, so its product with n is exact.
-    pub const LN2_HIGH: f32 = 0.693_359_4;
-    pub const LN2_LOW: f32 = -2.121_944_4e-4;
+    pub(crate) const LN2_HIGH: f32 = 0.693_359_4;
+    pub(crate) const LN2_LOW: f32 = -2.121_944_4e-4;
     /// 1.5 * 2^23.
-    pub const ROUND: f32 = 12_582_912.0;
+    pub(crate) const ROUND: f32 = 12_582_912.0;
     /// Converts the bits of n + [`ROUND`] to the exponent bits of 2^n, before the shift.
-    pub const BIAS: i32 = 127i32.wrapping_sub(ROUND.to_bits().cast_signed());
+    pub(crate) const BIAS: i32 = 127i32.wrapping_sub(ROUND.to_bits().cast_signed());
     /// Taylor terms from r^7 to r^2. Since |r| <= 0.35, the remainder is below half a unit in the
     /// last place.
-    pub const TERMS: [f32; 6] = [1.0 / 5040.0, 1.0 / 720.0, 1.0 / 120.0, 1.0 / 24.0, 1.0 / 6.0, 0.5];
+    pub(crate) const TERMS: [f32; 6] = [1.0 / 5040.0, 1.0 / 720.0, 1.0 / 120.0, 1.0 / 24.0, 1.0 / 6.0, 0.5];
 }
 
 #[cfg(test)]

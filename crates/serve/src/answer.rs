@@ -31,7 +31,7 @@ pub(super) struct AnswerCall {
 
 impl AnswerParts {
     /// Reads a whole answer.
-    pub fn of(format: &ReplyFormat, text: &str) -> Self {
+    pub(crate) fn of(format: &ReplyFormat, text: &str) -> Self {
         let mut reader = ReplyReader::new(format.clone());
         let mut parts = AnswerParts::default();
         let mut pieces = reader.push(text);
@@ -43,12 +43,12 @@ impl AnswerParts {
     }
 
     /// Returns true if the arguments of a call were not constrained.
-    pub fn is_unchecked(&self) -> bool {
+    pub(crate) fn is_unchecked(&self) -> bool {
         self.calls.iter().any(|call| !call.checked)
     }
 
     /// Adds a part.
-    pub fn add(&mut self, piece: &ReplyPiece) {
+    pub(crate) fn add(&mut self, piece: &ReplyPiece) {
         match piece {
             ReplyPiece::Reasoning(text) => self.reasoning.push_str(text),
             ReplyPiece::Content(text) => self.content.push_str(text),
@@ -123,7 +123,7 @@ pub(super) struct TokenCounts {
 
 impl TokenCounts {
     /// Counts the tokens; `reasoning` are those of the thinking.
-    pub fn of(outputs: &[&Output], reasoning: usize) -> Self {
+    pub(crate) fn of(outputs: &[&Output], reasoning: usize) -> Self {
         let first = outputs.first().map(|output| &output.stats);
         TokenCounts {
             prompt: first.map_or(0, |stats| stats.prompt_tokens),
@@ -134,7 +134,7 @@ impl TokenCounts {
     }
 
     /// Returns them in the form of chat completions.
-    pub fn usage(&self) -> Value {
+    pub(crate) fn usage(&self) -> Value {
         json!({
             "prompt_tokens": self.prompt,
             "completion_tokens": self.output,

@@ -27,52 +27,52 @@ pub(super) struct ApiError {
 }
 
 impl ApiError {
-    pub fn new(status: StatusCode, code: &'static str, message: impl Into<String>) -> Box<Self> {
+    pub(crate) fn new(status: StatusCode, code: &'static str, message: impl Into<String>) -> Box<Self> {
         let message = message.into();
         Box::new(ApiError { status, message, param: None, code, pointer: None, hint: None })
     }
 
     /// Returns the error for a field with a wrong value.
-    pub fn field(param: impl Into<String>, message: impl Into<String>) -> Box<Self> {
+    pub(crate) fn field(param: impl Into<String>, message: impl Into<String>) -> Box<Self> {
         Self::new(StatusCode::BAD_REQUEST, "invalid_value", message).with_param(param)
     }
 
     /// Returns the error for a field that must be there.
-    pub fn missing(param: &str) -> Box<Self> {
+    pub(crate) fn missing(param: &str) -> Box<Self> {
         ApiError::field(param, format!("`{param}` is missing"))
     }
 
     /// Returns the error for a word that is none of those that the field may have.
-    pub fn unknown(param: &str, word: &str, known: &str) -> Box<Self> {
+    pub(crate) fn unknown(param: &str, word: &str, known: &str) -> Box<Self> {
         Self::field(param, format!("`{param}` is {word:?}")).hint(format!("known are {known}"))
     }
 
     /// Returns the error for a field that this server knows and does not support.
-    pub fn unsupported(param: impl Into<String>, why: &str) -> Box<Self> {
+    pub(crate) fn unsupported(param: impl Into<String>, why: &str) -> Box<Self> {
         let param = param.into();
         let message = format!("`{param}` is not supported: {why}");
         Self::new(StatusCode::BAD_REQUEST, "unsupported_parameter", message).with_param(param)
     }
 
     /// Names the field.
-    pub fn with_param(mut self: Box<Self>, param: impl Into<String>) -> Box<Self> {
+    pub(crate) fn with_param(mut self: Box<Self>, param: impl Into<String>) -> Box<Self> {
         self.param = Some(param.into());
         self
     }
 
-    pub fn hint(mut self: Box<Self>, hint: impl Into<String>) -> Box<Self> {
+    pub(crate) fn hint(mut self: Box<Self>, hint: impl Into<String>) -> Box<Self> {
         self.hint = Some(hint.into());
         self
     }
 
     /// Converts an error of the engine that the field `param` caused.
-    pub fn of(error: &Error, param: impl Into<String>) -> Box<Self> {
+    pub(crate) fn of(error: &Error, param: impl Into<String>) -> Box<Self> {
         let found = Self::general(error);
         if found.status == StatusCode::BAD_REQUEST { found.with_param(param) } else { found }
     }
 
     /// Converts an error of the engine.
-    pub fn general(error: &Error) -> Box<Self> {
+    pub(crate) fn general(error: &Error) -> Box<Self> {
         let (status, code) = match error.kind() {
             ErrorKind::Busy => (StatusCode::SERVICE_UNAVAILABLE, "busy"),
             ErrorKind::Cancelled => (StatusCode::SERVICE_UNAVAILABLE, "cancelled"),
@@ -88,12 +88,12 @@ impl ApiError {
         found
     }
 
-    pub fn text(&self) -> &str {
+    pub(crate) fn text(&self) -> &str {
         &self.message
     }
 
     /// Returns the object under `error`.
-    pub fn object(&self) -> Value {
+    pub(crate) fn object(&self) -> Value {
         let kind = match self.status {
             StatusCode::UNAUTHORIZED => "authentication_error",
             StatusCode::FORBIDDEN => "permission_error",
@@ -111,7 +111,7 @@ impl ApiError {
         object
     }
 
-    pub fn response(&self) -> Response<Body> {
+    pub(crate) fn response(&self) -> Response<Body> {
         let mut response = json_response(&json!({"error": self.object()}));
         *response.status_mut() = self.status;
         if self.status == StatusCode::SERVICE_UNAVAILABLE {

@@ -36,7 +36,7 @@ pub(super) struct App {
 }
 
 impl App {
-    pub fn new(models: Vec<ModelSource>, options: ServeOptions) -> Self {
+    pub(crate) fn new(models: Vec<ModelSource>, options: ServeOptions) -> Self {
         let served = models.into_iter().map(|source| ServedModel::new(source, options.scheduler.clone()));
         App {
             models: served.collect(),
@@ -50,7 +50,7 @@ impl App {
     }
 
     /// Returns the time at which a request that begins now must have ended.
-    pub fn deadline(&self) -> Instant {
+    pub(crate) fn deadline(&self) -> Instant {
         Instant::now() + self.options.timeout
     }
 
@@ -58,7 +58,7 @@ impl App {
     ///
     /// # Errors
     /// 413 above the limit, 408 if it comes too slowly, 400 if it is no text.
-    pub async fn body(&self, body: Body) -> ApiResult<String> {
+    pub(crate) async fn body(&self, body: Body) -> ApiResult<String> {
         let most = self.options.max_body;
         let read = tokio::time::timeout(self.options.body_timeout, axum::body::to_bytes(body, most));
         let bytes = match read.await {
@@ -85,7 +85,7 @@ impl App {
     /// # Errors
     /// Those of the body and of the function, which gets the default sampling, too. A field that it
     /// does not read is an error.
-    pub async fn read<T: Send + 'static>(
+    pub(crate) async fn read<T: Send + 'static>(
         &self,
         body: Body,
         read: impl FnOnce(&mut Fields, &SamplingParams) -> ApiResult<T> + Send + 'static,
@@ -104,7 +104,7 @@ impl App {
     ///
     /// # Errors
     /// 404 with the names that exist.
-    pub async fn model(&self, name: Option<&str>) -> ApiResult<Arc<LoadedModel>> {
+    pub(crate) async fn model(&self, name: Option<&str>) -> ApiResult<Arc<LoadedModel>> {
         let found = match name {
             None => self.models.first(),
             Some(name) => self.models.iter().find(|model| model.source.name == name),
@@ -124,7 +124,7 @@ impl App {
     ///
     /// # Errors
     /// 400 for a fault of the request, 504 at the deadline.
-    pub async fn prepare(
+    pub(crate) async fn prepare(
         &self,
         request: GenerationRequest,
         events: bool,
@@ -163,7 +163,7 @@ impl App {
     ///
     /// # Errors
     /// Those of the work; 504 at the deadline, after which the work ends without an answer.
-    pub async fn page_work<T: Send + 'static>(
+    pub(crate) async fn page_work<T: Send + 'static>(
         &self,
         deadline: Instant,
         work: impl FnOnce() -> ApiResult<T> + Send + 'static,

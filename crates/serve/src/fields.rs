@@ -66,7 +66,7 @@ impl<'de> Deserialize<'de> for MemberList<'de> {
 
 impl<'a> Fields<'a> {
     /// Parses the body of a request.
-    pub fn body(text: &'a str) -> ApiResult<Self> {
+    pub(crate) fn body(text: &'a str) -> ApiResult<Self> {
         Self::parse(text, String::new()).map_err(|error| match error {
             Some(error) => error,
             None => {
@@ -77,7 +77,7 @@ impl<'a> Fields<'a> {
     }
 
     /// Parses an object in the list at `path`.
-    pub fn item(value: &'a RawValue, path: String) -> ApiResult<Self> {
+    pub(crate) fn item(value: &'a RawValue, path: String) -> ApiResult<Self> {
         let wrong =
             ApiError::field(path.clone(), format!("`{path}` must be an object, not {}", shown(value)));
         Self::parse(value.get(), path).map_err(|error| error.unwrap_or(wrong))
@@ -107,12 +107,12 @@ impl<'a> Fields<'a> {
     }
 
     /// Returns the path of a member.
-    pub fn path_of(&self, name: &str) -> String {
+    pub(crate) fn path_of(&self, name: &str) -> String {
         joined(&self.path, name)
     }
 
     /// Returns the text of a member; `null` counts as absent.
-    pub fn raw(&mut self, name: &'static str) -> Option<&'a RawValue> {
+    pub(crate) fn raw(&mut self, name: &'static str) -> Option<&'a RawValue> {
         self.asked.push(name);
         let member = self.members.iter_mut().find(|member| member.name == name)?;
         member.read = true;
@@ -120,17 +120,21 @@ impl<'a> Fields<'a> {
     }
 
     /// Returns the text of a member, which stays unread.
-    pub fn text_of(&self, name: &str) -> Option<&'a str> {
+    pub(crate) fn text_of(&self, name: &str) -> Option<&'a str> {
         self.members.iter().find(|member| member.name == name).map(|member| member.value.get())
     }
 
     /// Returns true if there is such a member, which stays unread.
-    pub fn has(&self, name: &str) -> bool {
+    pub(crate) fn has(&self, name: &str) -> bool {
         self.text_of(name).is_some_and(|text| text != "null")
     }
 
     /// Returns a member of any type; `what` says which values it may have.
-    pub fn value<T: DeserializeOwned>(&mut self, name: &'static str, what: &str) -> ApiResult<Option<T>> {
+    pub(crate) fn value<T: DeserializeOwned>(
+        &mut self,
+        name: &'static str,
+        what: &str,
+    ) -> ApiResult<Option<T>> {
         let Some(value) = self.raw(name) else { return Ok(None) };
         serde_json::from_str(value.get()).map(Some).map_err(|_| self.wrong(name, what, value))
     }
@@ -141,48 +145,48 @@ impl<'a> Fields<'a> {
         ApiError::field(param, message)
     }
 
-    pub fn text(&mut self, name: &'static str) -> ApiResult<Option<String>> {
+    pub(crate) fn text(&mut self, name: &'static str) -> ApiResult<Option<String>> {
         self.value(name, "a string")
     }
 
     /// Returns a string that must be there.
-    pub fn needed_text(&mut self, name: &'static str) -> ApiResult<String> {
+    pub(crate) fn needed_text(&mut self, name: &'static str) -> ApiResult<String> {
         self.text(name)?.ok_or_else(|| ApiError::missing(&self.path_of(name)))
     }
 
     /// Returns the text of a member that must be there.
-    pub fn needed(&mut self, name: &'static str) -> ApiResult<&'a RawValue> {
+    pub(crate) fn needed(&mut self, name: &'static str) -> ApiResult<&'a RawValue> {
         self.raw(name).ok_or_else(|| ApiError::missing(&self.path_of(name)))
     }
 
-    pub fn number(&mut self, name: &'static str) -> ApiResult<Option<f32>> {
+    pub(crate) fn number(&mut self, name: &'static str) -> ApiResult<Option<f32>> {
         self.value(name, "a number")
     }
 
-    pub fn integer(&mut self, name: &'static str) -> ApiResult<Option<i64>> {
+    pub(crate) fn integer(&mut self, name: &'static str) -> ApiResult<Option<i64>> {
         self.value(name, "an integer")
     }
 
-    pub fn count(&mut self, name: &'static str) -> ApiResult<Option<usize>> {
+    pub(crate) fn count(&mut self, name: &'static str) -> ApiResult<Option<usize>> {
         self.value::<u32>(name, "a whole number from 0 to 4294967295").map(|n| n.map(|n| n as usize))
     }
 
-    pub fn flag(&mut self, name: &'static str) -> ApiResult<Option<bool>> {
+    pub(crate) fn flag(&mut self, name: &'static str) -> ApiResult<Option<bool>> {
         self.value(name, "true or false")
     }
 
     /// Returns a list of token numbers.
-    pub fn tokens(&mut self, name: &'static str) -> ApiResult<Option<Vec<TokenId>>> {
+    pub(crate) fn tokens(&mut self, name: &'static str) -> ApiResult<Option<Vec<TokenId>>> {
         self.value(name, "a list of token numbers")
     }
 
-    pub fn object(&mut self, name: &'static str) -> ApiResult<Option<Fields<'a>>> {
+    pub(crate) fn object(&mut self, name: &'static str) -> ApiResult<Option<Fields<'a>>> {
         let Some(value) = self.raw(name) else { return Ok(None) };
         Self::item(value, self.path_of(name)).map(Some)
     }
 
     /// Returns the object of a member that has all others, or these fields themselves without it.
-    pub fn inner(mut self, name: &'static str) -> ApiResult<Fields<'a>> {
+    pub(crate) fn inner(mut self, name: &'static str) -> ApiResult<Fields<'a>> {
         match self.object(name)? {
             Some(inner) => self.finish().map(|()| inner),
             None => Ok(self),
@@ -190,7 +194,7 @@ impl<'a> Fields<'a> {
     }
 
     /// Returns the items of a list, each with its path.
-    pub fn list(&mut self, name: &'static str) -> ApiResult<Option<Vec<(&'a RawValue, String)>>> {
+    pub(crate) fn list(&mut self, name: &'static str) -> ApiResult<Option<Vec<(&'a RawValue, String)>>> {
         let Some(value) = self.raw(name) else { return Ok(None) };
         let path = self.path_of(name);
         let items: Vec<&RawValue> =
@@ -200,7 +204,7 @@ impl<'a> Fields<'a> {
     }
 
     /// Returns a string, or the strings of a list.
-    pub fn texts(&mut self, name: &'static str) -> ApiResult<Vec<String>> {
+    pub(crate) fn texts(&mut self, name: &'static str) -> ApiResult<Vec<String>> {
         let Some(value) = self.raw(name) else { return Ok(Vec::new()) };
         if let Ok(text) = serde_json::from_str::<String>(value.get()) {
             return Ok(vec![text]);
@@ -210,7 +214,7 @@ impl<'a> Fields<'a> {
     }
 
     /// Returns the members that were not read yet, all of which then count as read.
-    pub fn rest(&mut self) -> impl Iterator<Item = (&str, &'a RawValue)> {
+    pub(crate) fn rest(&mut self) -> impl Iterator<Item = (&str, &'a RawValue)> {
         let rest = self.members.iter_mut().filter(|member| !member.read);
         rest.map(|member| {
             member.read = true;
@@ -219,7 +223,7 @@ impl<'a> Fields<'a> {
     }
 
     /// Refuses a member unless its value is one of those that change nothing.
-    pub fn refuse(&mut self, name: &'static str, harmless: &[&str], why: &str) -> ApiResult<()> {
+    pub(crate) fn refuse(&mut self, name: &'static str, harmless: &[&str], why: &str) -> ApiResult<()> {
         match self.raw(name) {
             Some(value) if !harmless.contains(&value.get()) => {
                 Err(ApiError::unsupported(self.path_of(name), why))
@@ -232,7 +236,7 @@ impl<'a> Fields<'a> {
     ///
     /// # Errors
     /// Names the first member that was not, with the name that was perhaps meant.
-    pub fn finish(self) -> ApiResult<()> {
+    pub(crate) fn finish(self) -> ApiResult<()> {
         let unread = |member: &&Member| !member.read && member.value.get() != "null";
         let Some(unknown) = self.members.iter().find(unread) else { return Ok(()) };
         let param = self.path_of(&unknown.name);

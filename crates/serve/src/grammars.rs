@@ -30,7 +30,7 @@ struct CachedGrammar {
 }
 
 impl GrammarCache {
-    pub fn get(&self, key: &str) -> Option<CompiledGrammar> {
+    pub(crate) fn get(&self, key: &str) -> Option<CompiledGrammar> {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         state.clock += 1;
         let now = state.clock;
@@ -39,7 +39,7 @@ impl GrammarCache {
         Some(found.grammar.clone())
     }
 
-    pub fn put(&self, key: String, grammar: CompiledGrammar) {
+    pub(crate) fn put(&self, key: String, grammar: CompiledGrammar) {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         state.clock += 1;
         let used = state.clock;

@@ -60,18 +60,18 @@ fn locked<T>(value: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 
 impl Metrics {
     /// Counts an answered request.
-    pub fn request(&self, endpoint: &'static str, status: u16, seconds: f64) {
+    pub(crate) fn request(&self, endpoint: &'static str, status: u16, seconds: f64) {
         *locked(&self.requests).entry((endpoint, status)).or_default() += 1;
         locked(&self.durations).add(seconds);
     }
 
     /// Counts a request that is ready for the batch after this time.
-    pub fn admission(&self, seconds: f64) {
+    pub(crate) fn admission(&self, seconds: f64) {
         locked(&self.admissions).add(seconds);
     }
 
     /// Counts a finished output.
-    pub fn output(&self, output: &Output) {
+    pub(crate) fn output(&self, output: &Output) {
         let mut totals = locked(&self.outputs);
         let stats = &output.stats;
         totals.outputs += 1;
@@ -85,7 +85,7 @@ impl Metrics {
     }
 
     /// Returns the page.
-    pub fn page(&self, models: &[ServedModel]) -> String {
+    pub(crate) fn page(&self, models: &[ServedModel]) -> String {
         let mut page = Page(String::new());
         page.head("ffwd_requests_total", "counter", "Answered requests by endpoint and status.");
         for ((endpoint, status), count) in &*locked(&self.requests) {

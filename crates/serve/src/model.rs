@@ -48,12 +48,12 @@ pub(super) struct LoadedModel {
 }
 
 impl ServedModel {
-    pub fn new(source: ModelSource, options: SchedulerOptions) -> Self {
+    pub(crate) fn new(source: ModelSource, options: SchedulerOptions) -> Self {
         ServedModel { source: Arc::new(source), options, loaded: OnceCell::new() }
     }
 
     /// Returns the model if it is loaded.
-    pub fn loaded(&self) -> Option<&Arc<LoadedModel>> {
+    pub(crate) fn loaded(&self) -> Option<&Arc<LoadedModel>> {
         self.loaded.get()
     }
 
@@ -61,7 +61,7 @@ impl ServedModel {
     ///
     /// # Errors
     /// 503 if it cannot be loaded; the next request tries again.
-    pub async fn get(&self) -> ApiResult<Arc<LoadedModel>> {
+    pub(crate) async fn get(&self) -> ApiResult<Arc<LoadedModel>> {
         let load = || async {
             let (source, options) = (self.source.clone(), self.options.clone());
             let loading = tokio::task::spawn_blocking(move || LoadedModel::load(&source, options));
@@ -96,7 +96,7 @@ impl LoadedModel {
     }
 
     /// Returns the largest number of tokens of prompt and output.
-    pub fn context(&self) -> usize {
+    pub(crate) fn context(&self) -> usize {
         self.engine.target().config().context
     }
 }

@@ -117,7 +117,7 @@ fn call_texts(style: ToolStyle) -> Option<CallTexts> {
 }
 
 impl ReplyReader {
-    pub fn new(format: ReplyFormat) -> Self {
+    pub(crate) fn new(format: ReplyFormat) -> Self {
         let phase = match format.thinking {
             ThinkingFormat::Absent => Phase::Content,
             ThinkingFormat::Optional | ThinkingFormat::Certain => Phase::Start,
@@ -126,14 +126,14 @@ impl ReplyReader {
     }
 
     /// Reads more text; returns the parts that are certain.
-    pub fn push(&mut self, text: &str) -> Vec<ReplyPiece> {
+    pub(crate) fn push(&mut self, text: &str) -> Vec<ReplyPiece> {
         self.pending.push_str(text);
         while self.step() {}
         std::mem::take(&mut self.pieces)
     }
 
     /// Returns the rest at the end of the reply.
-    pub fn finish(&mut self) -> Vec<ReplyPiece> {
+    pub(crate) fn finish(&mut self) -> Vec<ReplyPiece> {
         while self.step() {}
         if matches!(self.phase, Phase::Bare) && !self.bare() {
             self.phase = Phase::Content;

@@ -36,7 +36,7 @@ pub(super) struct ItemWriter {
 }
 
 impl ItemWriter {
-    pub fn new(object: ResponseObject) -> Self {
+    pub(crate) fn new(object: ResponseObject) -> Self {
         ItemWriter { object, open: None, items: Vec::new(), number: 0 }
     }
 

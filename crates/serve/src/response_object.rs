@@ -25,7 +25,7 @@ pub(super) struct ResponseObject {
 }
 
 impl ResponseObject {
-    pub fn new(model: Arc<LoadedModel>, prepared: ReadyRequest, repeated: Value) -> Self {
+    pub(crate) fn new(model: Arc<LoadedModel>, prepared: ReadyRequest, repeated: Value) -> Self {
         ResponseObject {
             id: new_id("resp"),
             created: unix_seconds(),
@@ -37,7 +37,7 @@ impl ResponseObject {
     }
 
     /// Returns the object with this status and these items.
-    pub fn with(&self, status: &str, items: &[Value]) -> Value {
+    pub(crate) fn with(&self, status: &str, items: &[Value]) -> Value {
         let mut object = json!({
             "id": self.id,
             "object": "response",
@@ -69,7 +69,7 @@ impl ResponseObject {
     }
 
     /// Returns the items of a whole answer.
-    pub fn items(&mut self, format: &ReplyFormat, output: &Output) -> Vec<Value> {
+    pub(crate) fn items(&mut self, format: &ReplyFormat, output: &Output) -> Vec<Value> {
         let parts = AnswerParts::of(format, &output.text);
         self.unchecked = parts.is_unchecked();
         let mut items = Vec::new();
@@ -84,7 +84,7 @@ impl ResponseObject {
     }
 
     /// Returns the object at the end.
-    pub fn finished(&self, items: &[Value], output: &Output) -> Value {
+    pub(crate) fn finished(&self, items: &[Value], output: &Output) -> Value {
         let mut object = self.with(status_of(output), items);
         if status_of(output) == "incomplete" {
             object["incomplete_details"] = json!({"reason": "max_output_tokens"});

@@ -39,7 +39,11 @@ impl Running {
     ///
     /// # Errors
     /// 503 if the queue is full; nothing runs then.
-    pub fn start(model: &LoadedModel, prepared: &mut ReadyRequest, deadline: Instant) -> ApiResult<Self> {
+    pub(crate) fn start(
+        model: &LoadedModel,
+        prepared: &mut ReadyRequest,
+        deadline: Instant,
+    ) -> ApiResult<Self> {
         let (sender, messages) = unbounded_channel();
         let mut running = Running { messages, cancels: Vec::new(), deadline, open: prepared.requests.len() };
         for (i, request) in prepared.requests.drain(..).enumerate() {
@@ -58,7 +62,7 @@ impl Running {
     ///
     /// # Errors
     /// The error of an answer, and 504 at the time limit. The others are then cancelled.
-    pub async fn next(&mut self) -> ApiResult<Option<(usize, RunMessage)>> {
+    pub(crate) async fn next(&mut self) -> ApiResult<Option<(usize, RunMessage)>> {
         if self.open == 0 {
             return Ok(None);
         }
@@ -87,7 +91,7 @@ impl Running {
     ///
     /// # Errors
     /// As [`next`](Self::next).
-    pub async fn outputs(mut self, metrics: &Metrics) -> ApiResult<Vec<Output>> {
+    pub(crate) async fn outputs(mut self, metrics: &Metrics) -> ApiResult<Vec<Output>> {
         let mut outputs: Vec<(usize, Output)> = Vec::new();
         while let Some((index, message)) = self.next().await? {
             if let RunMessage::Done(output) = message {

@@ -46,22 +46,22 @@ pub(super) struct Events(String);
 
 impl Events {
     /// Adds an event without a name.
-    pub fn data(&mut self, data: &Value) {
+    pub(crate) fn data(&mut self, data: &Value) {
         self.0 += &format!("data: {data}\n\n");
     }
 
     /// Adds an event with a name.
-    pub fn named(&mut self, name: &str, data: &Value) {
+    pub(crate) fn named(&mut self, name: &str, data: &Value) {
         self.0 += &format!("event: {name}\ndata: {data}\n\n");
     }
 
     /// Adds the mark of the end.
-    pub fn end(&mut self) {
+    pub(crate) fn end(&mut self) {
         self.0 += "data: [DONE]\n\n";
     }
 
     /// Sends what was added; returns false if the client is gone.
-    pub async fn send(&mut self, sender: &Sender<Bytes>) -> bool {
+    pub(crate) async fn send(&mut self, sender: &Sender<Bytes>) -> bool {
         self.0.is_empty() || sender.send(std::mem::take(&mut self.0).into()).await.is_ok()
     }
 }

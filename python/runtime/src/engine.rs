@@ -187,7 +187,7 @@ impl Engine {
 
 /// # Errors
 /// `RuntimeError` in a child that was forked from a process with a model.
-pub fn check_process() -> PyResult<()> {
+pub(crate) fn check_process() -> PyResult<()> {
     let process = std::process::id();
     match PROCESS.compare_exchange(0, process, Ordering::Relaxed, Ordering::Relaxed) {
         Err(owner) if owner != process => Err(PyRuntimeError::new_err(

@@ -42,7 +42,7 @@ impl Failure {
 }
 
 /// The result of a function of the runner as Python sees it.
-pub trait ForPython<T> {
+pub(crate) trait ForPython<T> {
     /// Turns an error into an exception.
     fn for_python(self, py: Python<'_>) -> PyResult<T>;
 }

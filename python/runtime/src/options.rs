@@ -41,7 +41,7 @@ struct GenerateOptions {
 /// True or False where None means neither.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 #[serde(untagged, expecting = "invalid type, expected True or False")]
-pub enum Flag {
+pub(crate) enum Flag {
     Is(bool),
 }
 

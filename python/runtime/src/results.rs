@@ -45,7 +45,7 @@ fn confidence(values: &[ValueConfidence]) -> Vec<ConfidenceJson<'_>> {
 }
 
 /// Returns an output as JSON.
-pub fn output_json(output: &Output) -> String {
+pub(crate) fn output_json(output: &Output) -> String {
     json(&OutputJson {
         text: &output.text,
         answer: output.answer.as_deref(),
@@ -69,10 +69,10 @@ pub struct Wanted {
 }
 
 /// A record as JSON, and the details as JSON if they are wanted.
-pub type Record = (String, Option<String>);
+pub(crate) type Record = (String, Option<String>);
 
 /// Returns the record of an output about `text`. `request` makes its request once more.
-pub fn record_of(
+pub(crate) fn record_of(
     engine: &Engine,
     text: &str,
     output: Output,
@@ -89,7 +89,7 @@ pub fn record_of(
 }
 
 /// Returns the record that an earlier run has written to a line, without its statistics.
-pub fn resumed(line: &str, text: &str, wanted: Wanted) -> Record {
+pub(crate) fn resumed(line: &str, text: &str, wanted: Wanted) -> Record {
     #[derive(serde::Deserialize)]
     struct Line<'a> {
         #[serde(borrow)]
@@ -120,7 +120,7 @@ pub fn resumed(line: &str, text: &str, wanted: Wanted) -> Record {
 }
 
 /// Returns the record of an output. An error has what there is of it.
-pub fn record(output: Output) -> Result<Extraction, Failure> {
+pub(crate) fn record(output: Output) -> Result<Extraction, Failure> {
     let kept = (output.answer.clone().unwrap_or_else(|| output.text.clone()), json(&output.stats));
     finished(output).map_err(|error| Failure { error, output: Some(kept) })
 }
@@ -138,7 +138,7 @@ fn details_json(extraction: &Extraction, alternatives: Vec<ValueAlternatives>, t
 }
 
 /// Returns a value of this file, or one of statistics, as JSON.
-pub fn json(value: &impl Serialize) -> String {
+pub(crate) fn json(value: &impl Serialize) -> String {
     // Such values have keys that are strings, and numbers that JSON has; others become null.
     serde_json::to_string(value).unwrap_or_else(|_| "null".into())
 }

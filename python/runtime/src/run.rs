@@ -17,13 +17,13 @@ use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 
 /// Time between two looks for signals.
-pub const PATIENCE: Duration = Duration::from_millis(20);
+pub(crate) const PATIENCE: Duration = Duration::from_millis(20);
 
 /// Starts a thread of the model.
 ///
 /// # Errors
 /// `RuntimeError` if the system has no more threads.
-pub fn spawn(work: impl FnOnce() + Send + 'static) -> PyResult<()> {
+pub(crate) fn spawn(work: impl FnOnce() + Send + 'static) -> PyResult<()> {
     match std::thread::Builder::new().name("ffwd-run".into()).spawn(work) {
         Ok(_) => Ok(()),
         Err(error) => Err(PyRuntimeError::new_err(format!("a thread cannot be started: {error}"))),
@@ -34,7 +34,7 @@ pub fn spawn(work: impl FnOnce() + Send + 'static) -> PyResult<()> {
 ///
 /// # Errors
 /// What the handler of a signal raises, such as `KeyboardInterrupt`.
-pub fn receive<T: Send>(py: Python<'_>, messages: &mut Receiver<T>) -> PyResult<Option<T>> {
+pub(crate) fn receive<T: Send>(py: Python<'_>, messages: &mut Receiver<T>) -> PyResult<Option<T>> {
     loop {
         let waiting = &mut *messages;
         match py.detach(move || waiting.recv_timeout(PATIENCE)) {
@@ -50,7 +50,7 @@ pub fn receive<T: Send>(py: Python<'_>, messages: &mut Receiver<T>) -> PyResult<
 ///
 /// # Errors
 /// What the handler of a signal raises, and `RuntimeError` if `work` panics.
-pub fn run<T: Send + 'static>(
+pub(crate) fn run<T: Send + 'static>(
     py: Python<'_>,
     work: impl FnOnce(&CancelToken) -> T + Send + 'static,
 ) -> PyResult<T> {
@@ -70,7 +70,7 @@ pub fn run<T: Send + 'static>(
 }
 
 /// The exception for a thread that ended without a result.
-pub fn panicked() -> PyErr {
+pub(crate) fn panicked() -> PyErr {
     PyRuntimeError::new_err(
         "the thread of the model ended without a result; its message is on standard error",
     )

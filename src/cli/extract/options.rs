@@ -41,7 +41,7 @@ pub(super) struct DocumentArgs {
 }
 
 impl DocumentArgs {
-    pub fn options(&self) -> TextOptions {
+    pub(super) fn options(&self) -> TextOptions {
         TextOptions {
             files: self.files.clone(),
             include: self.include.clone(),
@@ -91,7 +91,7 @@ pub(super) struct GroundingArgs {
 }
 
 impl GroundingArgs {
-    pub fn options(&self) -> GroundingOptions {
+    pub(super) fn options(&self) -> GroundingOptions {
         GroundingOptions { confidence: self.confidence, alternatives: self.alternatives, spans: self.spans }
     }
 }
@@ -119,7 +119,7 @@ pub(super) struct ChunkArgs {
 
 impl ChunkArgs {
     /// Returns the lengths of parts, if texts are cut.
-    pub fn options(&self) -> Option<ChunkOptions> {
+    pub(super) fn options(&self) -> Option<ChunkOptions> {
         let (tokens, overlap) = (self.chunk_tokens? as usize, self.chunk_overlap as usize);
         Some(ChunkOptions { tokens, overlap })
     }

@@ -65,7 +65,7 @@ pub(super) fn open(
 
 impl ParquetTexts {
     /// Opens a file with a column of texts, and a column of identifiers if one is named.
-    pub fn open(path: &Path, text: &str, id: Option<&str>) -> Result<ParquetTexts> {
+    pub(super) fn open(path: &Path, text: &str, id: Option<&str>) -> Result<ParquetTexts> {
         let file = File::open(path).map_err(|e| Error::io(path, &e))?;
         let file = caught(|| SerializedFileReader::new(file)).map_err(|e| broken(path, &e))?;
         let schema = file.metadata().file_metadata().schema_descr();
@@ -81,7 +81,7 @@ impl ParquetTexts {
     }
 
     /// Returns the number of rows.
-    pub fn rows(&self) -> usize {
+    pub(super) fn rows(&self) -> usize {
         usize::try_from(self.file.metadata().file_metadata().num_rows()).unwrap_or_default()
     }
 

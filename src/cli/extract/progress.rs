@@ -81,7 +81,7 @@ pub(super) struct Progress {
 
 impl Progress {
     /// Begins with a number of texts, if it is known.
-    pub fn start(texts: Option<usize>, batch: u16, log_json: bool) -> Progress {
+    pub(super) fn start(texts: Option<usize>, batch: u16, log_json: bool) -> Progress {
         let bar = if log_json { indicatif::ProgressBar::hidden() } else { bar(texts) };
         let progress = Progress { bar, log_json, batch, start: Instant::now(), totals: Totals::default() };
         progress.log(&LogLine::Start { texts, batch });
@@ -89,13 +89,13 @@ impl Progress {
     }
 
     /// A text whose record is done already.
-    pub fn resumed(&mut self) {
+    pub(super) fn resumed(&mut self) {
         self.totals.resumed += 1;
         self.bar.inc(1);
     }
 
     /// A text that is cut into some parts; one part is no cut.
-    pub fn cut(&mut self, parts: usize) {
+    pub(super) fn cut(&mut self, parts: usize) {
         if parts > 1 {
             self.totals.cut += 1;
             self.totals.parts += parts;
@@ -103,7 +103,7 @@ impl Progress {
     }
 
     /// A text with its output, whole or not.
-    pub fn outcome(&mut self, task: &Task, outcome: &Outcome, notes: &[String]) {
+    pub(super) fn outcome(&mut self, task: &Task, outcome: &Outcome, notes: &[String]) {
         self.totals.add(&outcome.stats);
         for note in notes {
             self.message(&format!("{}: {note}", task.name()));
@@ -123,7 +123,7 @@ impl Progress {
     }
 
     /// A text that failed.
-    pub fn failed(&mut self, task: &Task, error: &Error, stats: Option<&Stats>) {
+    pub(super) fn failed(&mut self, task: &Task, error: &Error, stats: Option<&Stats>) {
         self.totals.failures += 1;
         match self.log_json {
             true => self.log(&LogLine::Failure {
@@ -139,7 +139,7 @@ impl Progress {
     }
 
     /// Shows a message.
-    pub fn message(&self, message: &str) {
+    pub(super) fn message(&self, message: &str) {
         match self.log_json {
             true => self.log(&LogLine::Message { message }),
             false => self.bar.suspend(|| eprintln!("{message}")),
@@ -147,17 +147,17 @@ impl Progress {
     }
 
     /// Writes to standard output without disturbing the bar.
-    pub fn suspend<T>(&self, write: impl FnOnce() -> T) -> T {
+    pub(super) fn suspend<T>(&self, write: impl FnOnce() -> T) -> T {
         self.bar.suspend(write)
     }
 
     /// Removes the bar.
-    pub fn clear(&self) {
+    pub(super) fn clear(&self) {
         self.bar.finish_and_clear();
     }
 
     /// Shows the totals.
-    pub fn end(&self, stopped: Option<&str>) {
+    pub(super) fn end(&self, stopped: Option<&str>) {
         let seconds = self.start.elapsed().as_secs_f64();
         let totals = &self.totals;
         if self.log_json {

@@ -8,7 +8,7 @@ use std::rc::Rc;
 use serde_json::{Value, json};
 
 #[derive(Debug)]
-pub enum Format {
+pub(super) enum Format {
     Text(String),
     Regex(String),
     /// A JSON Schema for the value 1.
@@ -31,14 +31,14 @@ pub enum Format {
 }
 
 #[derive(Debug)]
-pub struct Tag {
+pub(super) struct Tag {
     pub begin: String,
     pub content: Format,
     pub ends: Vec<String>,
 }
 
 #[derive(Debug)]
-pub struct Tags {
+pub(super) struct Tags {
     pub list: Vec<Tag>,
     pub at_least_one: bool,
     pub stop_after_first: bool,
@@ -64,7 +64,7 @@ fn excluding(mut format: Value, excludes: &[String]) -> Value {
 
 impl Format {
     /// The document.
-    pub fn json(&self) -> String {
+    pub(super) fn json(&self) -> String {
         json!({"type": "structural_tag", "format": self.value()}).to_string()
     }
 
@@ -245,7 +245,7 @@ fn begin<'a>(list: &List<'a>, out: &mut Begin) {
 }
 
 /// Whether `format` matches the whole text.
-pub fn accepts(format: &Format, text: &str) -> bool {
+pub(super) fn accepts(format: &Format, text: &str) -> bool {
     matches(&before(&[Item::Format(format)], &None), text, 0)
 }
 
@@ -401,7 +401,7 @@ fn leak<'a>(free: &Free<'a>) -> &'a Free<'a> {
 
 impl Format {
     /// Why a format must be refused, if it must: found by walking through it as the matcher does.
-    pub fn refusal(&self) -> Option<String> {
+    pub(super) fn refusal(&self) -> Option<String> {
         refusal(&before(&[Item::Format(self)], &None), self)
     }
 }

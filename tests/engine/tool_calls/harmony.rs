@@ -14,7 +14,7 @@ const SPECIAL: [&str; 7] =
     ["<|start|>", "<|end|>", "<|message|>", "<|channel|>", "<|constrain|>", "<|return|>", "<|call|>"];
 
 /// A reply that is an answer.
-pub fn answer(text: &str) -> String {
+pub(super) fn answer(text: &str) -> String {
     format!("<|channel|>final<|message|>{text}")
 }
 
@@ -24,9 +24,9 @@ fn first_special(text: &str) -> Option<usize> {
 }
 
 /// Thoughts, the text for the user, and the calls.
-pub type Parts<'a> = (String, String, Vec<(&'a str, Value)>);
+pub(super) type Parts<'a> = (String, String, Vec<(&'a str, Value)>);
 
-pub struct Slow {
+pub(super) struct Slow {
     functions: Vec<(&'static str, Validator)>,
     header: Regex,
     before: Regex,
@@ -34,7 +34,7 @@ pub struct Slow {
 }
 
 impl Slow {
-    pub fn new<'a>(functions: impl Iterator<Item = (&'static str, &'a Value)>) -> Self {
+    pub(super) fn new<'a>(functions: impl Iterator<Item = (&'static str, &'a Value)>) -> Self {
         let validator = |schema: &Value| {
             let none = json!({"type": "object", "additionalProperties": false});
             let mut schema = if schema.is_null() { none } else { schema.clone() };
@@ -60,7 +60,7 @@ impl Slow {
     }
 
     /// Whether the text is one that the constraint writes.
-    pub fn is_written(&self, text: &str, choice: &Calls) -> bool {
+    pub(super) fn is_written(&self, text: &str, choice: &Calls) -> bool {
         let mut rest = text;
         while let Some(found) = self.before.captures(rest) {
             if first_special(&found[2]).is_some() || *choice != Calls::Auto && &found[1] != "analysis" {
@@ -82,7 +82,7 @@ impl Slow {
     }
 
     /// What the text holds, if it can be read.
-    pub fn read(&self, text: &str) -> Option<Parts<'_>> {
+    pub(super) fn read(&self, text: &str) -> Option<Parts<'_>> {
         let (mut thought, mut said, mut calls) = (Vec::new(), Vec::new(), Vec::new());
         let mut rest = text.strip_prefix("<|start|>assistant").unwrap_or(text);
         loop {
@@ -136,7 +136,7 @@ const TEXTS: [&str; 8] = ["Hm. <", "é\n", "", "<|en", "|>", "<|call|", "{}", "t
 const NAMES: [&str; 5] = ["get", "get_weather", "now", "ge", "unknown"];
 
 /// Messages, often with faults, some of which call a function.
-pub fn text(random: &mut Random, calls: &[(&str, String)]) -> String {
+pub(super) fn text(random: &mut Random, calls: &[(&str, String)]) -> String {
     let mut pieces: Vec<String> = Vec::new();
     if random.chance(5) {
         pieces.extend(["<|start|>".into(), "assistant".into()]);

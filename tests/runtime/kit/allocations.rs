@@ -10,7 +10,7 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// The system's allocator, watched.
-pub struct Watching;
+pub(crate) struct Watching;
 
 static LARGEST: AtomicUsize = AtomicUsize::new(0);
 static COUNTS: AtomicBool = AtomicBool::new(false);
@@ -21,7 +21,7 @@ thread_local! {
 }
 
 /// Number of allocations of all threads but this one while `work` runs.
-pub fn of_other_threads(work: impl FnOnce()) -> usize {
+pub(crate) fn of_other_threads(work: impl FnOnce()) -> usize {
     IS_COUNTED.set(false);
     OTHERS.store(0, Ordering::SeqCst);
     COUNTS.store(true, Ordering::SeqCst);
@@ -31,7 +31,7 @@ pub fn of_other_threads(work: impl FnOnce()) -> usize {
 }
 
 /// Bytes of the largest single allocation of this process.
-pub fn largest() -> usize {
+pub(crate) fn largest() -> usize {
     LARGEST.load(Ordering::Relaxed)
 }
 

@@ -5,12 +5,12 @@ use ffwd::model::{LoadOptions, Precision};
 
 /// Both precisions do so on x86-64; elsewhere only single precision does.
 #[allow(dead_code)]
-pub fn engine() -> Engine {
+pub(crate) fn engine() -> Engine {
     engine_with(&[])
 }
 
 /// The same for outputs with markers.
-pub fn engine_with(markers: &[&str]) -> Engine {
+pub(crate) fn engine_with(markers: &[&str]) -> Engine {
     let builder = || Engine::builder().markers(markers.iter().copied());
     let engine = builder().build().unwrap();
     if engine.target().is_batch_invariant() {

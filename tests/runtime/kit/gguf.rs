@@ -10,7 +10,7 @@ use ffwd::model::{Architecture, ModelConfig, RopeScaling};
 
 /// Puts the two halves of each head's rows in turns, as GGUF files of the `llama` architecture have
 /// them.
-pub fn interleave(t: &Tensor, head_dim: usize) -> Tensor {
+pub(crate) fn interleave(t: &Tensor, head_dim: usize) -> Tensor {
     let rows = t.dim(0).unwrap();
     let order: Vec<u32> = (0..rows)
         .map(|r| {
@@ -52,12 +52,12 @@ fn family_metadata(c: &ModelConfig) -> Vec<(&'static str, Value)> {
 }
 
 /// Writes Hugging Face weights as a GGUF file with matrices of one type.
-pub fn write_gguf(path: &Path, weights: &HashMap<String, Tensor>, c: &ModelConfig, dtype: GgmlDType) {
+pub(crate) fn write_gguf(path: &Path, weights: &HashMap<String, Tensor>, c: &ModelConfig, dtype: GgmlDType) {
     write_gguf_with(path, weights, c, &|_| dtype);
 }
 
 /// The same with a type for each matrix.
-pub fn write_gguf_with(
+pub(crate) fn write_gguf_with(
     path: &Path,
     weights: &HashMap<String, Tensor>,
     c: &ModelConfig,
@@ -67,7 +67,7 @@ pub fn write_gguf_with(
 }
 
 /// The same with further metadata.
-pub fn write_gguf_more(
+pub(crate) fn write_gguf_more(
     path: &Path,
     weights: &HashMap<String, Tensor>,
     c: &ModelConfig,

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 /// A value as it is written.
 #[derive(Clone)]
-pub enum Meta {
+pub(crate) enum Meta {
     Text(Vec<u8>),
     Flag(bool),
     Number(u32),
@@ -16,24 +16,24 @@ pub enum Meta {
     Claimed(u32, u64),
 }
 
-pub fn text(t: &str) -> Meta {
+pub(crate) fn text(t: &str) -> Meta {
     Meta::Text(t.into())
 }
 
-pub fn texts<T: AsRef<str>>(list: &[T]) -> Meta {
+pub(crate) fn texts<T: AsRef<str>>(list: &[T]) -> Meta {
     Meta::Texts(list.iter().map(|t| t.as_ref().into()).collect())
 }
 
-pub type Metadata = Vec<(String, Meta)>;
+pub(crate) type Metadata = Vec<(String, Meta)>;
 
 /// The value of a key, to be changed.
-pub fn value<'a>(metadata: &'a mut Metadata, key: &str) -> &'a mut Meta {
+pub(crate) fn value<'a>(metadata: &'a mut Metadata, key: &str) -> &'a mut Meta {
     let key = format!("tokenizer.ggml.{key}");
     &mut metadata.iter_mut().find(|(k, _)| *k == key).unwrap().1
 }
 
 /// A GGUF file without tensors.
-pub fn file(metadata: &[(String, Meta)]) -> Vec<u8> {
+pub(crate) fn file(metadata: &[(String, Meta)]) -> Vec<u8> {
     let mut out = b"GGUF\x03\0\0\0".to_vec();
     out.extend(0u64.to_le_bytes());
     out.extend((metadata.len() as u64).to_le_bytes());
@@ -65,7 +65,7 @@ fn array(kind: u32, n: usize, entries: impl IntoIterator<Item = u8>) -> Vec<u8> 
 }
 
 /// The metadata of a byte-level BPE from its `tokenizer.json`, as converters write them.
-pub fn of_json(json: &Value, pre: &str, end: u32) -> Metadata {
+pub(crate) fn of_json(json: &Value, pre: &str, end: u32) -> Metadata {
     let model = &json["model"];
     let mut tokens: Vec<(String, i32)> = Vec::new();
     let mut set = |id: &Value, text: &str, kind| {

@@ -9,18 +9,18 @@ use ffwd_testkit::random::Random;
 use serde_json::{Value, json};
 
 /// Uniform numbers from -1 to 1.
-pub fn noise(seed: u64) -> impl FnMut() -> f32 {
+pub(crate) fn noise(seed: u64) -> impl FnMut() -> f32 {
     let mut random = Random::new(seed);
     move || random.unit() * 2.0 - 1.0
 }
 
-pub fn tokens(n: usize, vocab: usize, seed: u64) -> Vec<u32> {
+pub(crate) fn tokens(n: usize, vocab: usize, seed: u64) -> Vec<u32> {
     let mut next = noise(seed);
     (0..n).map(|_| ((next() + 1.0) / 2.0 * vocab as f32) as u32 % vocab as u32).collect()
 }
 
 /// The largest difference between two lists of logits.
-pub fn difference(a: &[Vec<f32>], b: &[Vec<f32>]) -> f32 {
+pub(crate) fn difference(a: &[Vec<f32>], b: &[Vec<f32>]) -> f32 {
     assert_eq!(a.len(), b.len());
     let mut max = 0f32;
     for (a, b) in a.iter().zip(b) {
@@ -34,10 +34,14 @@ pub fn difference(a: &[Vec<f32>], b: &[Vec<f32>]) -> f32 {
 }
 
 /// vocab, hidden, feed-forward, layers, heads, key heads, head width
-pub type Shape = [usize; 7];
+pub(crate) type Shape = [usize; 7];
 
 /// A `config.json` of a family (its `model_type`), with `more` on top.
-pub fn config(family: &str, [vocab, hidden, ffn, layers, heads, kv, dim]: Shape, more: Value) -> Value {
+pub(crate) fn config(
+    family: &str,
+    [vocab, hidden, ffn, layers, heads, kv, dim]: Shape,
+    more: Value,
+) -> Value {
     let mut all = json!({
         "model_type": family, "hidden_size": hidden, "intermediate_size": ffn, "num_attention_heads": heads,
         "num_key_value_heads": kv, "head_dim": dim, "num_hidden_layers": layers, "hidden_act": "silu",
@@ -51,7 +55,7 @@ pub fn config(family: &str, [vocab, hidden, ffn, layers, heads, kv, dim]: Shape,
 }
 
 /// A model that a test of all families loads.
-pub struct FamilyRow {
+pub(crate) struct FamilyRow {
     pub family: String,
     pub config: Value,
     pub dtype: DType,
@@ -60,13 +64,13 @@ pub struct FamilyRow {
 }
 
 impl FamilyRow {
-    pub fn vocab(&self) -> usize {
+    pub(crate) fn vocab(&self) -> usize {
         number(&self.config, "vocab_size")
     }
 }
 
 /// The rows of `families.jsonl` for a test.
-pub fn families(test: &str) -> Vec<FamilyRow> {
+pub(crate) fn families(test: &str) -> Vec<FamilyRow> {
     let rows =
         include_str!("families.jsonl").lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
     rows.filter(|row| row["test"] == test)
@@ -80,28 +84,28 @@ pub fn families(test: &str) -> Vec<FamilyRow> {
         .collect()
 }
 
-pub fn f32_options() -> LoadOptions {
+pub(crate) fn f32_options() -> LoadOptions {
     LoadOptions::with_precision(Precision::F32)
 }
 
 /// The model of a configuration in single precision.
-pub fn load(config: &Value, weights: &HashMap<String, Tensor>) -> Model {
+pub(crate) fn load(config: &Value, weights: &HashMap<String, Tensor>) -> Model {
     let dir = tempfile::tempdir().unwrap();
     write_dir(dir.path(), config, weights, 1);
     Model::from_dir(dir.path(), &f32_options()).unwrap()
 }
 
-pub fn parsed(config: &Value) -> ModelConfig {
+pub(crate) fn parsed(config: &Value) -> ModelConfig {
     ModelConfig::from_json(config.to_string().as_bytes()).unwrap()
 }
 
 /// The logits of all tokens, in one pass.
-pub fn all(model: &Model, tokens: &[u32]) -> Vec<Vec<f32>> {
+pub(crate) fn all(model: &Model, tokens: &[u32]) -> Vec<Vec<f32>> {
     model.forward(tokens, &mut model.new_cache().unwrap(), 0..tokens.len()).unwrap()
 }
 
 /// Checks that each token alone has the bits that it has among all.
-pub fn check_rows_alone(model: &Model, tokens: &[u32], among_all: &[Vec<f32>], what: &str) {
+pub(crate) fn check_rows_alone(model: &Model, tokens: &[u32], among_all: &[Vec<f32>], what: &str) {
     let mut cache = model.new_cache().unwrap();
     for (row, token) in tokens.iter().enumerate() {
         let alone = model.forward(&[*token], &mut cache, 0..1).unwrap();
@@ -115,7 +119,7 @@ fn number(config: &Value, name: &str) -> usize {
 
 /// Random weights for a configuration: of size 1/sqrt(inputs), norms near 1, so that activations
 /// stay of size 1.
-pub fn weights(config: &Value, dtype: DType, seed: u64) -> HashMap<String, Tensor> {
+pub(crate) fn weights(config: &Value, dtype: DType, seed: u64) -> HashMap<String, Tensor> {
     let n = |name: &str| number(config, name);
     let family = config["model_type"].as_str().unwrap();
     let on = |name: &str| config[name].as_bool().unwrap_or(false);
@@ -181,7 +185,7 @@ pub fn weights(config: &Value, dtype: DType, seed: u64) -> HashMap<String, Tenso
 }
 
 /// Writes a model folder, in one file or in shards with an index.
-pub fn write_dir(dir: &Path, config: &Value, weights: &HashMap<String, Tensor>, shards: usize) {
+pub(crate) fn write_dir(dir: &Path, config: &Value, weights: &HashMap<String, Tensor>, shards: usize) {
     std::fs::write(dir.join("config.json"), config.to_string()).unwrap();
     if shards == 1 {
         candle_core::safetensors::save(weights, dir.join("model.safetensors")).unwrap();
@@ -202,7 +206,7 @@ pub fn write_dir(dir: &Path, config: &Value, weights: &HashMap<String, Tensor>, 
 }
 
 /// A model with few layers that see a window of a few positions, of which one is not full.
-pub fn windowed() -> Model {
+pub(crate) fn windowed() -> Model {
     let config = config("mistral", [300, 48, 64, 2, 6, 2, 20], json!({ "sliding_window": 5 }));
     load(&config, &weights(&config, DType::F32, 5))
 }

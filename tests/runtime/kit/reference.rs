@@ -7,7 +7,7 @@ use candle_core::{DType, Tensor};
 use serde_json::Value;
 
 /// A model: its configuration and weights as in Hugging Face files.
-pub struct PlainForward<'a> {
+pub(crate) struct PlainForward<'a> {
     config: &'a Value,
     family: &'a str,
     weights: HashMap<String, Vec<f64>>,
@@ -18,7 +18,7 @@ fn dot(a: &[f64], b: &[f64]) -> f64 {
 }
 
 impl<'a> PlainForward<'a> {
-    pub fn new(config: &'a Value, weights: &HashMap<String, Tensor>) -> Self {
+    pub(crate) fn new(config: &'a Value, weights: &HashMap<String, Tensor>) -> Self {
         let wide = |t: &Tensor| {
             let t = t.to_dtype(DType::F64).unwrap().flatten_all().unwrap();
             t.to_vec1::<f64>().unwrap()
@@ -53,7 +53,7 @@ impl<'a> PlainForward<'a> {
     }
 
     /// Logits of all positions.
-    pub fn logits(&self, tokens: &[u32]) -> Vec<Vec<f32>> {
+    pub(crate) fn logits(&self, tokens: &[u32]) -> Vec<Vec<f32>> {
         let hidden = self.size("hidden_size");
         let table = &self.weights["model.embed_tokens.weight"];
         let scale = match self.family {

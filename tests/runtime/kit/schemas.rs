@@ -1,11 +1,11 @@
 //! Schemas for generation, and a text.
 
-pub const TEXT: &str = "Invoice INV-20417 from Bright Glacier Consulting, issued 14 March 2024. \
+pub(crate) const TEXT: &str = "Invoice INV-20417 from Bright Glacier Consulting, issued 14 March 2024. \
     We ask for 1,840.00 EUR. Items: lamp, \"blue\" table, 3 chairs.";
 
 /// Constraints with long forced runs, and the texts they are filled from: strings, numbers, lists,
 /// choices, quotes.
-pub const SCHEMAS: [&str; 4] = [
+pub(crate) const SCHEMAS: [&str; 4] = [
     r#"{"type":"object","properties":{"number":{"type":"string"},"vendor":{"type":"string","maxLength":40},
         "total":{"type":"number"},"currency":{"enum":["EUR","USD"]}},"required":["number","vendor","total","currency"],
         "additionalProperties":false}"#,

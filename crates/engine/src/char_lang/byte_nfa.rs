@@ -26,25 +26,25 @@ pub(crate) struct ByteNfa {
 
 impl ByteNfa {
     /// Creates an automaton that accepts nothing: state 0 is the start and state 1 accepts.
-    pub fn nothing() -> ByteNfa {
+    pub(crate) fn nothing() -> ByteNfa {
         let mut nfa = ByteNfa { states: Vec::with_capacity(64), start: 0, accept: 1 };
         nfa.states.extend([ByteState::default(), ByteState::default()]);
         nfa
     }
 
     /// Adds a state without transitions.
-    pub fn state(&mut self) -> u32 {
+    pub(crate) fn state(&mut self) -> u32 {
         self.states.push(ByteState::default());
         self.states.len() as u32 - 1
     }
 
     /// Adds an epsilon transition.
-    pub fn free(&mut self, from: u32, to: u32) {
+    pub(crate) fn free(&mut self, from: u32, to: u32) {
         self.states[from as usize].free.push(to);
     }
 
     /// Adds transitions that read exactly these bytes.
-    pub fn bytes(&mut self, bytes: &[u8], from: u32, to: u32) {
+    pub(crate) fn bytes(&mut self, bytes: &[u8], from: u32, to: u32) {
         let mut at = from;
         for (i, &b) in bytes.iter().enumerate() {
             let next = if i + 1 == bytes.len() { to } else { self.state() };
@@ -58,7 +58,7 @@ impl ByteNfa {
 
     /// Returns the epsilon closure of `from`, sorted. States with neither byte transitions nor
     /// acceptance are left out.
-    pub fn closure<'a>(&self, from: &[u32], scratch: &'a mut Closure) -> &'a [u32] {
+    pub(crate) fn closure<'a>(&self, from: &[u32], scratch: &'a mut Closure) -> &'a [u32] {
         let Closure { marks, round, todo, found } = scratch;
         marks.resize(self.states.len(), 0);
         *round += 1;

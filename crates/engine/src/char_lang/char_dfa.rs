@@ -126,7 +126,7 @@ impl CharDfa {
     }
 
     /// Returns the automaton of exactly these words.
-    pub fn words<'a>(words: impl IntoIterator<Item = &'a str>) -> Result<CharDfa> {
+    pub(crate) fn words<'a>(words: impl IntoIterator<Item = &'a str>) -> Result<CharDfa> {
         // Sorted transitions of each state, and true if a word ends there.
         let mut trie: Vec<(SmallVec<[Range; 1]>, bool)> = vec![(SmallVec::new(), false)];
         for word in words {
@@ -158,7 +158,7 @@ impl CharDfa {
     }
 
     /// Returns the automaton of the texts of `min` to `max` characters.
-    pub fn lengths(min: u32, max: Option<u32>) -> CharDfa {
+    pub(crate) fn lengths(min: u32, max: Option<u32>) -> CharDfa {
         let last = max.map_or(min, |m| m.max(min).saturating_add(1));
         let mut dfa = CharDfa::with_capacity(last as usize + 1, 2 * (last as usize + 1));
         for n in 0..=last {
@@ -170,12 +170,12 @@ impl CharDfa {
 
 impl CharDfa {
     /// Returns the number of states.
-    pub fn states(&self) -> usize {
+    pub(crate) fn states(&self) -> usize {
         self.accept.len()
     }
 
     /// Returns the transitions of a state, sorted. They cover all scalar values.
-    pub fn transitions(&self, state: u32) -> &[Range] {
+    pub(crate) fn transitions(&self, state: u32) -> &[Range] {
         &self.ranges[self.first[state as usize] as usize..self.first[state as usize + 1] as usize]
     }
 
@@ -185,23 +185,23 @@ impl CharDfa {
     }
 
     /// Returns true if both automata are equal state by state.
-    pub fn is_same(&self, other: &CharDfa) -> bool {
+    pub(crate) fn is_same(&self, other: &CharDfa) -> bool {
         self.accept == other.accept && self.first == other.first && self.ranges == other.ranges
     }
 
     /// Returns the state after a character.
-    pub fn step(&self, state: u32, code: u32) -> u32 {
+    pub(crate) fn step(&self, state: u32, code: u32) -> u32 {
         let row = self.transitions(state);
         row[row.partition_point(|r| r.hi < code)].to
     }
 
     /// Returns true if the text is accepted.
-    pub fn matches(&self, text: &str) -> bool {
+    pub(crate) fn matches(&self, text: &str) -> bool {
         self.accept[text.chars().fold(0, |at, c| self.step(at, c as u32)) as usize]
     }
 
     /// Returns the automaton of all texts that are not accepted.
-    pub fn complement(mut self) -> CharDfa {
+    pub(crate) fn complement(mut self) -> CharDfa {
         for accept in &mut self.accept {
             *accept = !*accept;
         }
@@ -224,13 +224,13 @@ impl CharDfa {
 
     /// Returns the state that only leads to itself and accepts, or does not. In a minimal automaton
     /// it is the only one from which everything is accepted, or nothing.
-    pub fn loop_state(&self, accept: bool) -> Option<u32> {
+    pub(crate) fn loop_state(&self, accept: bool) -> Option<u32> {
         (0..self.states() as u32)
             .find(|&q| self.accept[q as usize] == accept && self.transitions(q).iter().all(|r| r.to == q))
     }
 
     /// Returns a flag for each state: true if it reaches acceptance.
-    pub fn live(&self) -> Vec<bool> {
+    pub(crate) fn live(&self) -> Vec<bool> {
         self.reaching(true)
     }
 
@@ -258,12 +258,12 @@ impl CharDfa {
     }
 
     /// Returns true if no text is accepted.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         !self.accept.contains(&true)
     }
 
     /// Returns true if every text is accepted.
-    pub fn is_everything(&self) -> bool {
+    pub(crate) fn is_everything(&self) -> bool {
         !self.accept.contains(&false)
     }
 
@@ -279,7 +279,7 @@ impl CharDfa {
     }
 
     /// Returns all words, if there are at most `limit`.
-    pub fn finite(&self, limit: usize) -> Option<Vec<String>> {
+    pub(crate) fn finite(&self, limit: usize) -> Option<Vec<String>> {
         let live = self.live();
         if self.is_infinite(&live) {
             return None;

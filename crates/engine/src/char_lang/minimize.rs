@@ -29,7 +29,7 @@ impl CharDfa {
     ///
     /// # Errors
     /// `TooComplex` if it has more than `MAX_STATES` states.
-    pub fn minimise(mut self) -> Result<CharDfa> {
+    pub(crate) fn minimise(mut self) -> Result<CharDfa> {
         if let Some(small) = self.smaller()? {
             return Ok(small);
         }
@@ -42,7 +42,7 @@ impl CharDfa {
     ///
     /// # Errors
     /// The same as `minimise`.
-    pub fn minimised(&self) -> Result<Cow<'_, CharDfa>> {
+    pub(crate) fn minimised(&self) -> Result<Cow<'_, CharDfa>> {
         Ok(self.smaller()?.map_or(Cow::Borrowed(self), Cow::Owned))
     }
 

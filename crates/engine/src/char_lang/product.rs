@@ -25,22 +25,22 @@ const NO_STATE: u32 = u32::MAX;
 
 impl CharDfa {
     /// Returns the texts in both languages.
-    pub fn intersect(&self, other: &CharDfa) -> Result<CharDfa> {
+    pub(crate) fn intersect(&self, other: &CharDfa) -> Result<CharDfa> {
         all_pairs(&Side::new(self, false), &Side::new(other, false))
     }
 
     /// Returns the texts in either language.
-    pub fn union(&self, other: &CharDfa) -> Result<CharDfa> {
+    pub(crate) fn union(&self, other: &CharDfa) -> Result<CharDfa> {
         Ok(all_pairs(&Side::new(self, true), &Side::new(other, true))?.complement())
     }
 
     /// Returns the texts in this language and not in the other.
-    pub fn without(&self, other: &CharDfa) -> Result<CharDfa> {
+    pub(crate) fn without(&self, other: &CharDfa) -> Result<CharDfa> {
         all_pairs(&Side::new(self, false), &Side::new(other, true))
     }
 
     /// Returns true if no text is in both languages.
-    pub fn is_disjoint(&self, other: &CharDfa) -> Result<bool> {
+    pub(crate) fn is_disjoint(&self, other: &CharDfa) -> Result<bool> {
         Ok(!pairs(&Side::new(self, false), &Side::new(other, false), true)?.accept.contains(&true))
     }
 }

@@ -17,15 +17,15 @@ use super::ir::Ir;
 use crate::error::{Error, ErrorKind, Result};
 
 /// Maximum number of choices.
-pub const MAX_CHOICES: usize = 1_000_000;
+pub(super) const MAX_CHOICES: usize = 1_000_000;
 /// Maximum size of all choices together, in bytes.
-pub const MAX_CHOICE_BYTES: usize = 64 << 20;
+pub(super) const MAX_CHOICE_BYTES: usize = 64 << 20;
 
 /// Returns the language of exactly these texts. Repeated texts count once.
 ///
 /// # Errors
 /// [`ErrorKind::InvalidOption`] if the list is empty, [`ErrorKind::TooComplex`] above a limit.
-pub fn parse<S: AsRef<str>>(choices: impl IntoIterator<Item = S>) -> Result<Ir> {
+pub(super) fn parse<S: AsRef<str>>(choices: impl IntoIterator<Item = S>) -> Result<Ir> {
     let mut seen: FxHashSet<Vec<u8>> = FxHashSet::default();
     let mut literals: Vec<Vec<u8>> = Vec::new();
     let mut bytes = 0usize;

@@ -42,12 +42,12 @@ mod lookaround;
 /// # Errors
 /// [`ErrorKind::InvalidPattern`], [`ErrorKind::Unsupported`] or [`ErrorKind::TooComplex`], each
 /// with the span of the fault.
-pub fn parse(pattern: &str, ir: &mut Ir) -> Result<NodeId> {
+pub(crate) fn parse(pattern: &str, ir: &mut Ir) -> Result<NodeId> {
     Pattern::parse(pattern)?.node(pattern, ir)
 }
 
 /// A parsed pattern, for callers that ask more than one question about it.
-pub struct Pattern {
+pub(crate) struct Pattern {
     hir: Hir,
     /// Look-arounds of the pattern. In `hir`, the entries of [`lookaround::LOOKAROUND_SLOTS`]
     /// represent them.
@@ -55,14 +55,14 @@ pub struct Pattern {
 }
 
 /// Ranges of a class (sorted, disjoint), and the minimum and maximum number of its characters.
-pub type SingleClass = (Vec<(char, char)>, u32, Option<u32>);
+pub(crate) type SingleClass = (Vec<(char, char)>, u32, Option<u32>);
 
 impl Pattern {
     /// Parses a pattern.
     ///
     /// # Errors
     /// The same as [`parse()`].
-    pub fn parse(pattern: &str) -> Result<Self> {
+    pub(crate) fn parse(pattern: &str) -> Result<Self> {
         check_length(pattern)?;
         let out = HirBuilder::new(pattern);
         let (hir, looks) = EcmaParser {
@@ -80,7 +80,7 @@ impl Pattern {
     ///
     /// # Errors
     /// The same as [`parse()`].
-    pub fn node(&self, text: &str, ir: &mut Ir) -> Result<NodeId> {
+    pub(crate) fn node(&self, text: &str, ir: &mut Ir) -> Result<NodeId> {
         let base = ir.len();
         match hir_to_ir::language(&self.hir, (true, true), ir) {
             Some(root) => hir_to_ir::check_states(text, ir, base, root).map(|()| root),
@@ -91,7 +91,7 @@ impl Pattern {
     /// Returns a class and two counts if the texts that contain a match are exactly those of `min`
     /// to `max` characters out of that class. So `^[a-z]{1,40}$` needs only a counter, and `.*`
     /// needs no automaton.
-    pub fn single_class(&self) -> Option<SingleClass> {
+    pub(crate) fn single_class(&self) -> Option<SingleClass> {
         let properties = self.hir.properties();
         if properties.minimum_len() == Some(0) && properties.look_set().is_empty() {
             return Some((vec![ANY_CHAR], 0, None));
@@ -145,7 +145,7 @@ fn class_of(hir: &Hir) -> Option<SingleClass> {
 }
 
 /// Returns the language of any number of characters out of `ranges`.
-pub fn class_star(ranges: &[(char, char)], ir: &mut Ir) -> NodeId {
+pub(crate) fn class_star(ranges: &[(char, char)], ir: &mut Ir) -> NodeId {
     let class = utf8_class::class(ranges, ir);
     if *ir.node(class) == Node::Never {
         return ir.push(Node::Empty);

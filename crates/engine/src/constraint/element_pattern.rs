@@ -53,7 +53,7 @@ const CLASSES: [NamedClass; 8] = [
 ///
 /// # Errors
 /// [`ErrorKind::InvalidPattern`] or [`ErrorKind::TooComplex`], each with the span of the fault.
-pub fn parse(text: &str) -> Result<Ir> {
+pub(super) fn parse(text: &str) -> Result<Ir> {
     check_length(text)?;
     let hir = ElementParser { cursor: Cursor::new(text), out: HirBuilder::new(text) }.run()?;
     let mut ir = Ir::new();

@@ -31,7 +31,7 @@ use crate::error::Result;
 
 /// Conditions on a number.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct NumberSpec {
+pub(crate) struct NumberSpec {
     /// Only integers, written without exponent.
     pub integer: bool,
     /// True if integers may have zeros after a point.
@@ -50,7 +50,7 @@ pub struct NumberSpec {
 ///
 /// # Errors
 /// The same as [`number`].
-pub fn free(numbers: FreeNumber, ir: &mut Ir) -> Result<NodeId> {
+pub(crate) fn free(numbers: FreeNumber, ir: &mut Ir) -> Result<NodeId> {
     let FreeNumber { integer, zeros, exponent, digits: (max_integer_digits, max_fraction_digits) } = numbers;
     let policy = Policy { max_integer_digits, max_fraction_digits, exponent, ..Policy::default() };
     number(&NumberSpec { integer, zeros, ..NumberSpec::default() }, &policy, ir)
@@ -62,7 +62,7 @@ pub fn free(numbers: FreeNumber, ir: &mut Ir) -> Result<NodeId> {
 ///
 /// # Errors
 /// None at present; bounds were checked when they were parsed.
-pub fn number(spec: &NumberSpec, policy: &Policy, ir: &mut Ir) -> Result<NodeId> {
+pub(crate) fn number(spec: &NumberSpec, policy: &Policy, ir: &mut Ir) -> Result<NodeId> {
     let fraction = match spec.scale {
         _ if spec.integer => 0,
         Some(scale) => scale.min(u32::from(policy.max_fraction_digits)) as usize,

@@ -33,7 +33,7 @@ mod look;
 /// parse, [`ErrorKind::Unsupported`] if it uses backreferences or multi-line anchors,
 /// [`ErrorKind::TooComplex`] if it exceeds a limit, and [`ErrorKind::Unsatisfiable`] if no text
 /// matches it.
-pub fn parse(pattern: &str) -> Result<Ir> {
+pub(crate) fn parse(pattern: &str) -> Result<Ir> {
     check_length(pattern)?;
     let renamed = Renamed::new(pattern);
     let hir = ParserBuilder::new()

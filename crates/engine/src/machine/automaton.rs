@@ -17,7 +17,7 @@ use super::thread::{LocalState, ROOT_STACK, StackId};
 
 /// The automaton of a program, with the deterministic states met so far.
 #[derive(Debug, Clone)]
-pub struct Automaton {
+pub(crate) struct Automaton {
     // Copies share what does not change.
     pub(super) nfa: Arc<Nfa>,
     pub(super) starts: Arc<[NfaId]>,
@@ -37,7 +37,7 @@ pub struct Automaton {
 
 impl Automaton {
     /// Takes the automaton of a program.
-    pub fn new(program: Program) -> Self {
+    pub(crate) fn new(program: Program) -> Self {
         let is_set = |r: &Register| matches!(r, Register::Members(members) if members.set);
         let is_scope = |r: &Register| matches!(r, Register::Distinct(_));
         Automaton {
@@ -54,7 +54,7 @@ impl Automaton {
     }
 
     /// Creates the automaton of the same program with the deterministic states of its base only.
-    pub fn renewed(&self) -> Self {
+    pub(crate) fn renewed(&self) -> Self {
         Automaton {
             nfa: self.nfa.clone(),
             starts: self.starts.clone(),
@@ -65,13 +65,13 @@ impl Automaton {
     }
 
     /// Returns the bytes that copies share.
-    pub fn fixed_bytes(&self) -> usize {
+    pub(crate) fn fixed_bytes(&self) -> usize {
         let registers = self.registers.iter().map(|r| size_of::<Register>() + r.bytes());
         self.nfa.bytes() + self.starts.len() * 4 + registers.sum::<usize>()
     }
 
     /// Returns the number of automaton states and of deterministic states.
-    pub fn sizes(&self) -> [usize; 2] {
+    pub(crate) fn sizes(&self) -> [usize; 2] {
         [self.nfa.len(), self.dfa.len()]
     }
 
@@ -107,38 +107,38 @@ impl Automaton {
     /// Returns the state after byte `b` within the rule, or
     /// [`DEAD_STATE`](super::lazy_dfa::DEAD_STATE).
     #[inline]
-    pub fn step(&mut self, state: DfaId, b: u8) -> DfaId {
+    pub(crate) fn step(&mut self, state: DfaId, b: u8) -> DfaId {
         self.dfa.step(&self.nfa, state, b)
     }
 
     /// Returns the target of each byte within the rule, as [`Automaton::step`] does.
-    pub fn transitions(&mut self, state: DfaId) -> [DfaId; 256] {
+    pub(crate) fn transitions(&mut self, state: DfaId) -> [DfaId; 256] {
         self.dfa.row(&self.nfa, state)
     }
 
     /// Returns the byte ranges that a state accepts within its rule, in order.
-    pub fn ranges(&mut self, state: DfaId) -> Vec<(u8, u8, DfaId)> {
+    pub(crate) fn ranges(&mut self, state: DfaId) -> Vec<(u8, u8, DfaId)> {
         self.dfa.ranges(&self.nfa, state)
     }
 
     /// Returns the bytes that a state accepts within its rule.
-    pub fn live_bytes(&mut self, state: DfaId) -> ByteSet {
+    pub(crate) fn live_bytes(&mut self, state: DfaId) -> ByteSet {
         self.dfa.live(&self.nfa, state)
     }
 
     /// Returns whether byte `b` continues a span of a source, and if so, whether the span is text
     /// of a JSON string.
-    pub fn copies_source(&self, state: DfaId, b: u8) -> Option<bool> {
+    pub(crate) fn copies_source(&self, state: DfaId, b: u8) -> Option<bool> {
         self.dfa.quotes(&self.nfa, state, b)
     }
 
     /// Returns the state inside the text of a plain string.
-    pub fn string_interior(&mut self) -> DfaId {
+    pub(crate) fn string_interior(&mut self) -> DfaId {
         self.text_of(STRING)
     }
 
     /// Returns the state inside the text of a string without white space.
-    pub fn unspaced_interior(&mut self) -> DfaId {
+    pub(crate) fn unspaced_interior(&mut self) -> DfaId {
         self.text_of(UNSPACED)
     }
 
@@ -148,7 +148,7 @@ impl Automaton {
     }
 
     /// Returns the states that the calls made so far return to.
-    pub fn return_states(&mut self) -> Vec<DfaId> {
+    pub(crate) fn return_states(&mut self) -> Vec<DfaId> {
         let calls: Vec<Call> =
             (0..self.dfa.len()).flat_map(|d| self.state(d as DfaId).calls.to_vec()).collect();
         let mut states: Vec<DfaId> = calls.iter().map(|c| self.enter(c.to())).collect();
@@ -158,7 +158,7 @@ impl Automaton {
     }
 
     /// Returns the states of an object with any properties, with their register.
-    pub fn any_object_states(&mut self) -> Vec<LocalState> {
+    pub(crate) fn any_object_states(&mut self) -> Vec<LocalState> {
         let mut states = vec![self.start(ANY_OBJECT)];
         let mut next = 0;
         while let Some(&state) = states.get(next) {
@@ -182,31 +182,31 @@ impl Automaton {
     }
 
     /// Returns true if a state calls another rule.
-    pub fn has_calls(&self, state: DfaId) -> bool {
+    pub(crate) fn has_calls(&self, state: DfaId) -> bool {
         self.dfa.calls(state)
     }
 
     /// Returns true if a rule may end in a state.
-    pub fn accepts(&self, state: DfaId) -> bool {
+    pub(crate) fn accepts(&self, state: DfaId) -> bool {
         self.state(state).accept
     }
 
     /// Returns true if entering a state on a stack adds no thread and no exit. The state calls
     /// nothing, and if it ends its rule, that is the root rule.
     #[inline]
-    pub fn stays_in_rule(&self, state: DfaId, stack: StackId) -> bool {
+    pub(crate) fn stays_in_rule(&self, state: DfaId, stack: StackId) -> bool {
         !self.dfa.is_busy(state) || stack == ROOT_STACK && !self.dfa.calls(state)
     }
 
     /// Returns true if the text can leave the automaton of this state's rule: the rule ends here,
     /// or calls another. Nothing follows the root rule.
-    pub fn may_leave_rule(&self, state: DfaId, stack: StackId) -> bool {
+    pub(crate) fn may_leave_rule(&self, state: DfaId, stack: StackId) -> bool {
         let state = self.state(state);
         !state.calls.is_empty() || state.accept && !self.calls_nothing && stack != ROOT_STACK
     }
 
     /// Returns true if the root rule calls nothing, so that its states occur on its own stack only.
-    pub fn calls_nothing(&self) -> bool {
+    pub(crate) fn calls_nothing(&self) -> bool {
         self.calls_nothing
     }
 
@@ -216,14 +216,14 @@ impl Automaton {
     }
 
     /// Returns true if the state is inside the text of a string, at the start of a character.
-    pub fn is_text_state(&self, state: DfaId) -> bool {
+    pub(crate) fn is_text_state(&self, state: DfaId) -> bool {
         let state = self.state(state);
         state.in_text() && !state.mid_escape()
     }
 
     /// Returns true if all automaton states of a state are inside the text of a string. Only a
     /// quote leads out of it.
-    pub fn is_purely_in_string(&self, state: DfaId) -> bool {
+    pub(crate) fn is_purely_in_string(&self, state: DfaId) -> bool {
         self.members(state).iter().all(|&member| self.nfa.flags(member) & TEXT != 0)
     }
 
@@ -233,23 +233,23 @@ impl Automaton {
     }
 
     /// Returns true if a rule is called for a text that must be new to its caller.
-    pub fn is_unique_name(&self, local: LocalState) -> bool {
+    pub(crate) fn is_unique_name(&self, local: LocalState) -> bool {
         matches!(self.register(local.register), Register::Fresh(_))
     }
 
     /// Returns true if the state is inside a text that must be new, of a rule that never runs out
     /// of new texts.
-    pub fn is_open_text(&self, local: LocalState) -> bool {
+    pub(crate) fn is_open_text(&self, local: LocalState) -> bool {
         matches!(self.register(local.register), Register::Fresh(fresh) if fresh.open)
     }
 
     /// Returns true if there are arrays of unique scalars, which a property table compares.
-    pub fn has_scalar_sets(&self) -> bool {
+    pub(crate) fn has_scalar_sets(&self) -> bool {
         self.has_scalar_sets
     }
 
     /// Returns true if there are arrays with unique items of any kind.
-    pub fn has_scopes(&self) -> bool {
+    pub(crate) fn has_scopes(&self) -> bool {
         self.has_scopes
     }
 }

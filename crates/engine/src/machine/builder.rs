@@ -56,7 +56,7 @@ pub(super) struct Rules<'a> {
 }
 
 impl Rules<'_> {
-    pub fn new_rule(&mut self) -> Result<RuleIx> {
+    pub(super) fn new_rule(&mut self) -> Result<RuleIx> {
         if self.starts.len() >= MAX_RULES {
             return Err(too_complex("rules", MAX_RULES));
         }
@@ -64,7 +64,7 @@ impl Rules<'_> {
         Ok(RuleIx(self.starts.len() as u32 - 1))
     }
 
-    pub fn new_register(&mut self, register: Register) -> RegisterIx {
+    pub(super) fn new_register(&mut self, register: Register) -> RegisterIx {
         self.registers.push(register);
         self.registers.len() as RegisterIx - 1
     }
@@ -174,19 +174,19 @@ pub(super) struct ProgramBuilder<'a> {
 }
 
 impl ProgramBuilder<'_> {
-    pub fn lowering(&mut self) -> RegularLowering<'_> {
+    pub(super) fn lowering(&mut self) -> RegularLowering<'_> {
         RegularLowering::new(self.rules.ir, self.nfa, self.alphabet, false)
     }
 
-    pub fn byte(&mut self, b: u8, to: NfaId) -> NfaId {
+    pub(super) fn byte(&mut self, b: u8, to: NfaId) -> NfaId {
         self.lowering().byte(b, to, 0)
     }
 
-    pub fn union(&mut self, parts: &[NfaId]) -> NfaId {
+    pub(super) fn union(&mut self, parts: &[NfaId]) -> NfaId {
         self.lowering().union(parts)
     }
 
-    pub fn call(&mut self, value: Value, to: NfaId) -> NfaId {
+    pub(super) fn call(&mut self, value: Value, to: NfaId) -> NfaId {
         match value {
             Some((rule, register)) if to != DEAD => {
                 self.nfa.push(State::Call(Call::Rule(rule, register, to)), 0)
@@ -196,7 +196,7 @@ impl ProgramBuilder<'_> {
     }
 
     /// Returns the entry of the white space after a comma or a colon, by the policy.
-    pub fn gap(&mut self, to: NfaId) -> NfaId {
+    pub(super) fn gap(&mut self, to: NfaId) -> NfaId {
         match self.policy.whitespace {
             Whitespace::SingleSpace => self.byte(b' ', to),
             _ => self.space(to),
@@ -204,7 +204,7 @@ impl ProgramBuilder<'_> {
     }
 
     /// Returns the entry of optional white space, by the policy.
-    pub fn space(&mut self, to: NfaId) -> NfaId {
+    pub(super) fn space(&mut self, to: NfaId) -> NfaId {
         let Whitespace::Flexible { max } = self.policy.whitespace else { return to };
         let mut at = to;
         for _ in 0..max.clamp(1, 64) {
@@ -215,7 +215,7 @@ impl ProgramBuilder<'_> {
     }
 
     /// Returns the entry of a gap of a markup, by the policy.
-    pub fn line(&mut self, gap: Gap, to: NfaId) -> NfaId {
+    pub(super) fn line(&mut self, gap: Gap, to: NfaId) -> NfaId {
         match (self.policy.whitespace, gap) {
             (Whitespace::Flexible { .. }, _) => self.space(to),
             (_, Gap::None) => to,
@@ -227,7 +227,7 @@ impl ProgramBuilder<'_> {
         }
     }
 
-    pub fn no_items(&mut self, open: u8, close: u8) -> NfaId {
+    pub(super) fn no_items(&mut self, open: u8, close: u8) -> NfaId {
         let close = self.byte(close, ACCEPT);
         let inside = self.space(close);
         self.byte(open, inside)
@@ -235,7 +235,7 @@ impl ProgramBuilder<'_> {
 
     /// Returns the entry of an array of any number of `item`s, or with `None` of the items that the
     /// register determines.
-    pub fn array(&mut self, item: Option<(RuleIx, RegisterIx)>) -> NfaId {
+    pub(super) fn array(&mut self, item: Option<(RuleIx, RegisterIx)>) -> NfaId {
         let after = self.nfa.push(State::Dead, 0);
         let next = match item {
             Some((rule, register)) => self.nfa.push(State::Call(Call::Rule(rule, register, after)), 0),
@@ -249,7 +249,12 @@ impl ProgramBuilder<'_> {
 
     /// Returns the entry of a list: an opening bracket, then the first entry or the end. The state
     /// `after` an entry leads to further ones, or to the end.
-    pub fn entries(&mut self, open: u8, (first, again, close): (NfaId, NfaId, NfaId), after: NfaId) -> NfaId {
+    pub(super) fn entries(
+        &mut self,
+        open: u8,
+        (first, again, close): (NfaId, NfaId, NfaId),
+        after: NfaId,
+    ) -> NfaId {
         let more = self.union(&[again, close]);
         let more = self.space(more);
         self.nfa.set(after, State::Union(&[more]));

@@ -32,7 +32,7 @@ const CLOSURE_UNCHECKED_STEPS: usize = 32;
 
 /// The result of one byte.
 #[derive(Debug, Clone, Default)]
-pub struct StepResult {
+pub(crate) struct StepResult {
     /// The threads that can consume a further byte, sorted.
     pub threads: Vec<Thread>,
     /// True if the root rule has matched.
@@ -52,14 +52,14 @@ impl StepResult {
     }
 
     /// Returns true if there is no thread, no end and no exit.
-    pub fn is_dead(&self) -> bool {
+    pub(crate) fn is_dead(&self) -> bool {
         self.threads.is_empty() && !self.ended && self.exit.is_none()
     }
 }
 
 /// A call of a rule that a step has not entered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct PendingCall {
+pub(crate) struct PendingCall {
     /// The state at the start of the called rule.
     pub callee: LocalState,
     /// The state after the return; `None` if the calling rule ends right there.
@@ -91,7 +91,7 @@ impl Scratch {
 
 /// The local machine with its stacks.
 #[derive(Debug, Clone)]
-pub struct StackMachine {
+pub(crate) struct StackMachine {
     /// Moves inside a rule.
     pub local: LocalMachine,
     /// The stacks met so far.
@@ -101,12 +101,12 @@ pub struct StackMachine {
 
 impl StackMachine {
     /// Creates a machine for `program`; `shown` are the quoted texts inside single tokens.
-    pub fn new(program: Program, shown: Arc<WholeStrings>) -> Self {
+    pub(crate) fn new(program: Program, shown: Arc<WholeStrings>) -> Self {
         StackMachine::of(Automaton::new(program), SeenNames::new(shown))
     }
 
     /// Creates an empty machine for the same program.
-    pub fn renewed(&self) -> Self {
+    pub(crate) fn renewed(&self) -> Self {
         StackMachine::of(self.local.automaton.renewed(), self.local.names.renewed())
     }
 
@@ -116,20 +116,20 @@ impl StackMachine {
     }
 
     /// Returns the bytes of what was met so far, without what copies share.
-    pub fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         self.local.automaton.dfa.bytes() + self.local.names.table_bytes() + self.stacks.bytes()
     }
 
     /// Takes one step with byte `b` from all `threads`. `here` is the text of the output with this
     /// byte, or [`TRIED`](super::TRIED).
-    pub fn step(&mut self, threads: &[Thread], b: u8, here: TextId, out: &mut StepResult) {
+    pub(crate) fn step(&mut self, threads: &[Thread], b: u8, here: TextId, out: &mut StepResult) {
         self.begin(out);
         self.step_threads(threads, b, here, out);
     }
 
     /// Does the same as [`StackMachine::step`], but returns the calls from the root rule and the
     /// unknown stack instead of entering the called rules, where no register is involved.
-    pub fn step_to_calls(
+    pub(crate) fn step_to_calls(
         &mut self,
         threads: &[Thread],
         b: u8,
@@ -144,7 +144,7 @@ impl StackMachine {
 
     /// Does the same as [`StackMachine::closure_from`] on the unknown stack, but returns the calls
     /// instead of entering the called rules.
-    pub fn closure_to_calls(
+    pub(crate) fn closure_to_calls(
         &mut self,
         local: LocalState,
         here: TextId,
@@ -158,14 +158,20 @@ impl StackMachine {
     }
 
     /// Completes a step of threads whose local step is done.
-    pub fn closure_after_step(&mut self, arrived: &[Thread], here: TextId, out: &mut StepResult) {
+    pub(crate) fn closure_after_step(&mut self, arrived: &[Thread], here: TextId, out: &mut StepResult) {
         self.begin(out);
         arrived.iter().for_each(|&thread| self.push_arrival(thread, out));
         self.finish_closure(here, out);
     }
 
     /// Finds everything that can be reached from a local state without consuming a byte.
-    pub fn closure_from(&mut self, local: LocalState, stack: StackId, here: TextId, out: &mut StepResult) {
+    pub(crate) fn closure_from(
+        &mut self,
+        local: LocalState,
+        stack: StackId,
+        here: TextId,
+        out: &mut StepResult,
+    ) {
         self.begin(out);
         self.scratch.todo.push((local, stack));
         self.finish_closure(here, out);

@@ -29,7 +29,7 @@ use super::unique_items::feasible::check_feasible;
 impl Program {
     /// Lowers the values that need no schema: strings, any JSON value, and the values of `common`.
     /// Others extend this program.
-    pub fn base(policy: &Policy, alphabet: &[bool; 256], common: &Ir) -> Result<Program> {
+    pub(crate) fn base(policy: &Policy, alphabet: &[bool; 256], common: &Ir) -> Result<Program> {
         let mut program = Program {
             nfa: Nfa::default(),
             dfa: LazyDfa::default(),
@@ -78,7 +78,7 @@ impl Program {
     ///
     /// Returns `Unsatisfiable` if nothing can match, `TooComplex` beyond the limits, and
     /// `Unsupported` for left recursion.
-    pub fn extend(base: &Program, ir: &Ir) -> Result<Program> {
+    pub(crate) fn extend(base: &Program, ir: &Ir) -> Result<Program> {
         let mut program = Program {
             nfa: base.nfa.with_room(ir.weight()),
             dfa: base.dfa.clone(),

@@ -24,9 +24,9 @@ use super::thread::{ROOT_STACK, Thread};
 use super::unique_items::{ItemTables, UniqueArray, scan};
 
 /// Index of an interned configuration.
-pub type ConfigId = u32;
+pub(crate) type ConfigId = u32;
 /// The configuration without threads in which the output has not ended: the bytes were rejected.
-pub const DEAD_CONFIG: ConfigId = 0;
+pub(crate) const DEAD_CONFIG: ConfigId = 0;
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Config {
@@ -64,7 +64,7 @@ impl Configs {
 
 /// A program with the states, stacks and configurations met so far. It knows bytes, not tokens.
 #[derive(Debug, Clone)]
-pub struct Machine {
+pub(crate) struct Machine {
     /// Steps of threads.
     pub core: StackMachine,
     /// The items of arrays with unique items.
@@ -78,12 +78,12 @@ pub struct Machine {
 impl Machine {
     /// Creates a machine at the start of `program`; `shown` are the quoted texts inside single
     /// tokens.
-    pub fn new(program: Program, shown: Arc<WholeStrings>) -> Self {
+    pub(crate) fn new(program: Program, shown: Arc<WholeStrings>) -> Self {
         Machine::started(StackMachine::new(program, shown))
     }
 
     /// Creates an empty machine for the same program. It reads nothing that a step changes.
-    pub fn emptied(&self) -> Self {
+    pub(crate) fn emptied(&self) -> Self {
         Machine::started(self.core.renewed())
     }
 
@@ -97,66 +97,66 @@ impl Machine {
     }
 
     /// Returns the bytes that copies of the machine share.
-    pub fn fixed_bytes(&self) -> usize {
+    pub(crate) fn fixed_bytes(&self) -> usize {
         self.core.local.automaton.fixed_bytes()
     }
 
     /// Returns the bytes of what was met so far: states, stacks, configurations, names.
-    pub fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         let bounds = self.bounds.as_ref().map_or(0, |bounds| bounds.bytes());
         self.core.bytes() + self.items.bytes() + self.configs.bytes() + bounds
     }
 
     /// Returns sizes for reports: automaton states, deterministic states, stack nodes,
     /// configurations.
-    pub fn sizes(&self) -> [usize; 4] {
+    pub(crate) fn sizes(&self) -> [usize; 4] {
         let [states, deterministic] = self.core.local.automaton.sizes();
         [states, deterministic, self.core.stacks.len(), self.configs.list.len()]
     }
 
     /// Returns the configuration before the first byte.
-    pub fn initial(&self) -> ConfigId {
+    pub(crate) fn initial(&self) -> ConfigId {
         self.initial
     }
 
     /// Returns the threads of a configuration.
-    pub fn threads(&self, config: ConfigId) -> Arc<[Thread]> {
+    pub(crate) fn threads(&self, config: ConfigId) -> Arc<[Thread]> {
         self.configs.get(config).threads.clone()
     }
 
     /// Returns whether byte `b` continues a span of a source, and if so, whether the span is text
     /// of a JSON string.
-    pub fn copies_source(&self, config: ConfigId, b: u8) -> Option<bool> {
+    pub(crate) fn copies_source(&self, config: ConfigId, b: u8) -> Option<bool> {
         let threads = &self.configs.get(config).threads;
         threads.iter().find_map(|thread| self.core.local.automaton.copies_source(thread.local.state, b))
     }
 
     /// Returns true if the output may end here.
-    pub fn is_accepting(&self, config: ConfigId) -> bool {
+    pub(crate) fn is_accepting(&self, config: ConfigId) -> bool {
         self.configs.get(config).ended
     }
 
     /// Returns true if the output must end here.
-    pub fn is_final(&self, config: ConfigId) -> bool {
+    pub(crate) fn is_final(&self, config: ConfigId) -> bool {
         let config = self.configs.get(config);
         config.ended && config.threads.is_empty()
     }
 
     /// Returns true if the next byte may be text of a JSON string.
-    pub fn in_text(&self, config: ConfigId) -> bool {
+    pub(crate) fn in_text(&self, config: ConfigId) -> bool {
         let automaton = &self.core.local.automaton;
         self.configs.get(config).threads.iter().any(|t| automaton.in_text(t.local.state))
     }
 
     /// Returns true if the next byte can only be text of a JSON string, or close it.
-    pub fn only_in_text(&self, config: ConfigId) -> bool {
+    pub(crate) fn only_in_text(&self, config: ConfigId) -> bool {
         let automaton = &self.core.local.automaton;
         self.configs.get(config).threads.iter().all(|t| automaton.in_text(t.local.state))
     }
 
     /// Returns the fewest and the most characters that can follow in the open JSON string, if it is
     /// counted and nothing else matters to it.
-    pub fn text_bounds(&self, config: ConfigId) -> Option<(u32, u32)> {
+    pub(crate) fn text_bounds(&self, config: ConfigId) -> Option<(u32, u32)> {
         let local = &self.core.local;
         let threads = self.configs.get(config).threads.iter();
         let texts = threads.filter(|t| local.automaton.in_text(t.local.state));
@@ -167,7 +167,7 @@ impl Machine {
     }
 
     /// Returns the configuration after `bytes`, or [`DEAD_CONFIG`] if they are rejected.
-    pub fn step_bytes(&mut self, config: ConfigId, bytes: &[u8]) -> ConfigId {
+    pub(crate) fn step_bytes(&mut self, config: ConfigId, bytes: &[u8]) -> ConfigId {
         if bytes.is_empty() {
             return config;
         }
@@ -179,7 +179,7 @@ impl Machine {
     }
 
     /// Returns true if `bytes` are accepted from `config`. Every name on the path is remembered.
-    pub fn allows(&mut self, config: ConfigId, bytes: &[u8]) -> bool {
+    pub(crate) fn allows(&mut self, config: ConfigId, bytes: &[u8]) -> bool {
         self.follow(config, bytes, &mut StepResult::default())
     }
 
@@ -202,7 +202,7 @@ impl Machine {
     }
 
     /// Returns the byte that must come next, if there is exactly one and the output may not end.
-    pub fn forced_byte(&mut self, config: ConfigId) -> Option<u8> {
+    pub(crate) fn forced_byte(&mut self, config: ConfigId) -> Option<u8> {
         if self.is_accepting(config) {
             return None;
         }
@@ -237,27 +237,27 @@ impl Machine {
     }
 
     /// Returns true if some name had to be new so far.
-    pub fn tracks_names(&self) -> bool {
+    pub(crate) fn tracks_names(&self) -> bool {
         self.core.local.names.remembers()
     }
 
     /// Returns true if there are arrays with unique items of any kind.
-    pub fn has_unique_items(&self) -> bool {
+    pub(crate) fn has_unique_items(&self) -> bool {
         self.items.on
     }
 
     /// Returns true if an array may have no suitable first item.
-    pub fn has_spoiling(&self) -> bool {
+    pub(crate) fn has_spoiling(&self) -> bool {
         self.items.has_spoiling()
     }
 
     /// Returns true if a configuration is inside an array with unique items.
-    pub fn is_scoped(&self, config: ConfigId) -> bool {
+    pub(crate) fn is_scoped(&self, config: ConfigId) -> bool {
         self.items.on && !self.core.stacks.scopes(&self.configs.get(config).threads).is_empty()
     }
 
     /// Returns the arrays with unique items around a configuration.
-    pub fn unique_arrays(&mut self, config: ConfigId) -> Vec<UniqueArray> {
+    pub(crate) fn unique_arrays(&mut self, config: ConfigId) -> Vec<UniqueArray> {
         let Config { threads, text, .. } = self.configs.get(config);
         let names = &self.core.local.names;
         let mut arrays = Vec::new();
@@ -270,13 +270,13 @@ impl Machine {
     }
 
     /// Returns the bytes along which the item of an array may still become an earlier one.
-    pub fn repeating_bytes(&self, array: &UniqueArray) -> ByteSet {
+    pub(crate) fn repeating_bytes(&self, array: &UniqueArray) -> ByteSet {
         let bytes = array.repeatable.iter().map(|cursor| cursor.next_bytes(&self.items.values));
         bytes.fold(ByteSet::default(), |all, bytes| all.or(&bytes))
     }
 
     /// Returns the array one byte later, within the same item.
-    pub fn unique_array_after(&self, array: &UniqueArray, b: u8) -> UniqueArray {
+    pub(crate) fn unique_array_after(&self, array: &UniqueArray, b: u8) -> UniqueArray {
         let mut next = UniqueArray { repeatable: self.items.followed(&array.repeatable, b), ..*array };
         scan(b, &mut next.depth, &mut next.quote);
         next

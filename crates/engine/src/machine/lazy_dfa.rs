@@ -21,10 +21,10 @@ use crate::byte_set::ByteSet;
 use super::nfa::{ACCEPT, Call, MID_ESCAPE, Nfa, NfaId, QUOTE, State, TEXT};
 
 /// Index of a deterministic state.
-pub type DfaId = u32;
+pub(super) type DfaId = u32;
 
 /// The deterministic state without transitions.
-pub const DEAD_STATE: DfaId = 0;
+pub(super) const DEAD_STATE: DfaId = 0;
 
 #[derive(Debug, Clone)]
 enum Table {
@@ -59,7 +59,7 @@ fn spilled<A: smallvec::Array>(list: &SmallVec<A>) -> usize {
 
 /// One deterministic state. Its lists are usually short and stored inline.
 #[derive(Debug, Clone)]
-pub struct DState {
+pub(super) struct DState {
     set: SmallVec<[NfaId; 4]>,
     /// Calls that start here.
     pub calls: SmallVec<[Call; 1]>,
@@ -74,31 +74,31 @@ pub struct DState {
 impl DState {
     /// Returns true if the state does nothing but end its rule.
     #[inline]
-    pub fn only_accepts(&self) -> bool {
+    pub(super) fn only_accepts(&self) -> bool {
         self.accept && !self.scans && self.calls.is_empty()
     }
 
     /// Returns the automaton states of the set.
-    pub fn members(&self) -> &[NfaId] {
+    pub(super) fn members(&self) -> &[NfaId] {
         &self.set
     }
 
     /// Returns true if the next byte is inside an escape sequence.
     #[inline]
-    pub fn mid_escape(&self) -> bool {
+    pub(super) fn mid_escape(&self) -> bool {
         self.flags & MID_ESCAPE != 0
     }
 
     /// Returns true if the next byte is text of a JSON string, or closes it.
     #[inline]
-    pub fn in_text(&self) -> bool {
+    pub(super) fn in_text(&self) -> bool {
         self.flags & TEXT != 0
     }
 }
 
 /// The deterministic states made so far: those of a base, which its grammars share, and its own.
 #[derive(Debug, Clone)]
-pub struct LazyDfa {
+pub(super) struct LazyDfa {
     base: Arc<States>,
     /// Number of states of the base.
     first: usize,
@@ -170,7 +170,7 @@ impl Default for LazyDfa {
 impl LazyDfa {
     /// Makes the present states the base of others. All transitions must be known: see
     /// [`Program::determinise`](crate::machine::Program::determinise).
-    pub fn freeze(&mut self) {
+    pub(super) fn freeze(&mut self) {
         let mut base = std::mem::take(&mut self.own);
         base.single = std::mem::take(&mut self.single);
         self.first = base.list.len();
@@ -180,14 +180,14 @@ impl LazyDfa {
     }
 
     /// Returns the bytes of its own states, without those of the base.
-    pub fn bytes(&self) -> usize {
+    pub(super) fn bytes(&self) -> usize {
         let lists = self.own.tables.capacity() * size_of::<Table>() + self.busy.capacity() * 2;
         let own = self.own.list.capacity() * size_of::<DState>() + self.own.index.capacity() * 5;
         lists + own + (self.single.capacity() + self.stamp.capacity()) * 4 + self.heap
     }
 
     /// Returns the bytes of the base.
-    pub fn base_bytes(&self) -> usize {
+    pub(super) fn base_bytes(&self) -> usize {
         let states = self.base.list.iter().map(|s| spilled(&s.set) + spilled(&s.calls));
         let list = self.base.list.capacity() * size_of::<DState>();
         let tables = self.base.tables.iter().map(|t| size_of::<Table>() + t.bytes());
@@ -195,7 +195,7 @@ impl LazyDfa {
     }
 
     /// Returns a copy without its own states.
-    pub fn renewed(&self) -> LazyDfa {
+    pub(super) fn renewed(&self) -> LazyDfa {
         if self.first == 0 {
             return LazyDfa::default();
         }
@@ -214,7 +214,7 @@ impl LazyDfa {
 
     /// Returns a state.
     #[inline]
-    pub fn state(&self, id: DfaId) -> &DState {
+    pub(super) fn state(&self, id: DfaId) -> &DState {
         match (id as usize).checked_sub(self.first) {
             Some(own) => &self.own.list[own],
             None => &self.base.list[id as usize],
@@ -231,28 +231,28 @@ impl LazyDfa {
 
     /// Returns true if entering a state needs more than noting it: it accepts or calls.
     #[inline]
-    pub fn is_busy(&self, id: DfaId) -> bool {
+    pub(super) fn is_busy(&self, id: DfaId) -> bool {
         self.busy[id as usize]
     }
 
     /// Returns true if a state calls a rule.
     #[inline]
-    pub fn calls(&self, id: DfaId) -> bool {
+    pub(super) fn calls(&self, id: DfaId) -> bool {
         self.calling[id as usize]
     }
 
     /// Returns the automaton states of a state.
-    pub fn members(&self, id: DfaId) -> &[NfaId] {
+    pub(super) fn members(&self, id: DfaId) -> &[NfaId] {
         &self.state(id).set
     }
 
     /// Returns the number of states made so far.
-    pub fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.busy.len()
     }
 
     /// Returns the state of the closure of one automaton state.
-    pub fn start(&mut self, nfa: &Nfa, state: NfaId) -> DfaId {
+    pub(super) fn start(&mut self, nfa: &Nfa, state: NfaId) -> DfaId {
         let at = state as usize;
         if let Some(&known) = self.base.single.get(at)
             && known != 0
@@ -275,7 +275,7 @@ impl LazyDfa {
 
     /// Returns the target of byte `b` from `id`, or [`DEAD_STATE`].
     #[inline]
-    pub fn step(&mut self, nfa: &Nfa, id: DfaId, b: u8) -> DfaId {
+    pub(super) fn step(&mut self, nfa: &Nfa, id: DfaId, b: u8) -> DfaId {
         match self.table(id) {
             Table::Dense(table) => table.row[b as usize],
             Table::Ranges(ranges) => {
@@ -303,7 +303,7 @@ impl LazyDfa {
     }
 
     /// Returns the bytes that `id` accepts.
-    pub fn live(&mut self, nfa: &Nfa, id: DfaId) -> ByteSet {
+    pub(super) fn live(&mut self, nfa: &Nfa, id: DfaId) -> ByteSet {
         let mut bytes = ByteSet::default();
         match self.expanded(nfa, id) {
             Table::Ranges(ranges) => ranges.iter().for_each(|&(lo, hi, _)| bytes.insert(lo, hi)),
@@ -314,7 +314,7 @@ impl LazyDfa {
     }
 
     /// Returns the target of each byte from `id`.
-    pub fn row(&mut self, nfa: &Nfa, id: DfaId) -> [DfaId; 256] {
+    pub(super) fn row(&mut self, nfa: &Nfa, id: DfaId) -> [DfaId; 256] {
         let mut row = [DEAD_STATE; 256];
         match self.expanded(nfa, id) {
             Table::Ranges(ranges) => {
@@ -328,7 +328,7 @@ impl LazyDfa {
 
     /// Returns whether byte `b` continues a span of a source, and if so, whether the span is text
     /// of a JSON string.
-    pub fn quotes(&self, nfa: &Nfa, id: DfaId, b: u8) -> Option<bool> {
+    pub(super) fn quotes(&self, nfa: &Nfa, id: DfaId, b: u8) -> Option<bool> {
         let reads = |&&s: &&NfaId| match nfa.state(s) {
             State::Byte { lo, hi, .. } => (lo..=hi).contains(&b),
             State::Sparse(ranges) => ranges.iter().any(|&(lo, hi, _)| (lo..=hi).contains(&b)),
@@ -339,7 +339,7 @@ impl LazyDfa {
     }
 
     /// Returns the byte ranges that `id` accepts, in order.
-    pub fn ranges(&mut self, nfa: &Nfa, id: DfaId) -> Vec<(u8, u8, DfaId)> {
+    pub(super) fn ranges(&mut self, nfa: &Nfa, id: DfaId) -> Vec<(u8, u8, DfaId)> {
         match self.expanded(nfa, id) {
             Table::Ranges(ranges) => ranges.to_vec(),
             Table::Dense(table) => {

@@ -14,7 +14,7 @@ use super::thread::LocalState;
 
 /// The automaton of a program, and the names that the values of registers refer to.
 #[derive(Debug, Clone)]
-pub struct LocalMachine {
+pub(crate) struct LocalMachine {
     /// The automaton.
     pub automaton: Automaton,
     /// The names that objects have, and the texts of names.
@@ -25,7 +25,7 @@ impl LocalMachine {
     /// Takes one step inside a rule. Returns `None` if the byte is rejected. `here` is the text of
     /// the output with this byte, or [`TRIED`].
     #[inline]
-    pub fn step(&mut self, local: LocalState, b: u8, here: TextId) -> Option<LocalState> {
+    pub(crate) fn step(&mut self, local: LocalState, b: u8, here: TextId) -> Option<LocalState> {
         let state = self.automaton.step(local.state, b);
         if state == DEAD_STATE {
             return None;
@@ -74,7 +74,7 @@ impl LocalMachine {
 
     /// Returns a local state with the same future over the next `horizon` bytes. Counter values
     /// that cannot matter yet then share their masks.
-    pub fn canonical(&self, local: LocalState, horizon: u32) -> LocalState {
+    pub(crate) fn canonical(&self, local: LocalState, horizon: u32) -> LocalState {
         let free = LocalState { state: local.state, register: 0, n: 0 };
         match self.automaton.register(local.register) {
             Register::None => local,
@@ -127,7 +127,7 @@ impl LocalMachine {
 
     /// Returns the minimum and maximum number of further characters of a character register.
     /// Returns `None` unless every state may close at once and continue without end.
-    pub fn char_bounds(&self, local: LocalState) -> Option<(u32, u32)> {
+    pub(crate) fn char_bounds(&self, local: LocalState) -> Option<(u32, u32)> {
         match self.automaton.register(local.register) {
             Register::Chars { min, max, lengths, .. } if lengths.as_ref().is_none_or(|l| l.uniform) => {
                 Some((min.saturating_sub(local.n), max.saturating_sub(local.n)))
@@ -138,7 +138,7 @@ impl LocalMachine {
 
     /// For a character register whose minimum is met, returns two numbers of characters: how many
     /// may follow before the maximum can matter to any state, and how many may follow at all.
-    pub fn slack_chars(&self, local: LocalState) -> Option<(u32, u32)> {
+    pub(crate) fn slack_chars(&self, local: LocalState) -> Option<(u32, u32)> {
         match self.automaton.register(local.register) {
             Register::Chars { min, max, lengths: Some(lengths), .. } if local.n >= *min => {
                 let rest = max.saturating_sub(local.n);
@@ -175,7 +175,7 @@ impl LocalMachine {
     }
 
     /// Returns an object's state after some new text, whichever it is.
-    pub fn after_unique_name(&mut self, ret: LocalState) -> LocalState {
+    pub(crate) fn after_unique_name(&mut self, ret: LocalState) -> LocalState {
         self.after_name(ret, UNKNOWN)
     }
 }

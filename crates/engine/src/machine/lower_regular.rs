@@ -20,7 +20,7 @@ use super::intern::Nodes;
 use super::nfa::{Call, DEAD, MID_ESCAPE, Nfa, NfaId, QUOTE, RegisterIx, RuleIx, State, TEXT};
 
 /// Maximum number of automaton states of one grammar.
-pub const MAX_NFA_STATES: usize = 1_000_000;
+pub(super) const MAX_NFA_STATES: usize = 1_000_000;
 /// Maximum nesting of regular nodes.
 const MAX_DEPTH: usize = 1_000;
 /// Maximum number of branches whose edges are moved to one state. Most classes of characters have

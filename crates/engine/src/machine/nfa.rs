@@ -8,23 +8,23 @@
 use std::ops::Range;
 
 /// Index of an automaton state; [`DEAD`] never matches.
-pub type NfaId = u32;
+pub(super) type NfaId = u32;
 
 /// Index of a rule of the machine (not of the IR).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct RuleIx(pub u32);
+pub(crate) struct RuleIx(pub u32);
 
 /// Index of a register description; 0 means no register.
-pub type RegisterIx = u32;
+pub(super) type RegisterIx = u32;
 
 /// The state that matches nothing.
-pub const DEAD: NfaId = 0;
+pub(super) const DEAD: NfaId = 0;
 /// The state that ends a rule.
-pub const ACCEPT: NfaId = 1;
+pub(super) const ACCEPT: NfaId = 1;
 
 /// One state, as it is given to and read from the arena.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum State<'a> {
+pub(super) enum State<'a> {
     /// Matches nothing.
     Dead,
     /// The rule has matched.
@@ -48,7 +48,7 @@ pub enum State<'a> {
 
 /// A call out of a rule, with the state that follows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Call {
+pub(super) enum Call {
     /// Matches a rule with a register.
     Rule(RuleIx, RegisterIx, NfaId),
     /// Matches the next item of an array, which the caller's register determines.
@@ -62,7 +62,7 @@ pub enum Call {
 impl Call {
     /// Returns the state that follows.
     #[inline]
-    pub fn to(self) -> NfaId {
+    pub(super) fn to(self) -> NfaId {
         match self {
             Call::Rule(_, _, to) | Call::Item(to) | Call::Fresh(_, _, to) | Call::Guard(_, to) => to,
         }
@@ -81,7 +81,7 @@ impl Call {
 impl State<'_> {
     /// Returns the states that follow, apart from called rules.
     #[inline(always)]
-    pub fn targets(self) -> impl Iterator<Item = NfaId> {
+    pub(super) fn targets(self) -> impl Iterator<Item = NfaId> {
         let (one, edges, parts): (_, &[(u8, u8, NfaId)], &[NfaId]) = match self {
             State::Dead | State::Accept => (None, &[], &[]),
             State::Byte { to, .. } => (Some(to), &[], &[]),
@@ -95,7 +95,7 @@ impl State<'_> {
 
 /// A condition on an object's register.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum GuardKind {
+pub(crate) enum GuardKind {
     /// The declared property may come next, when these demands are met. It is noted as seen.
     DeclaredProperty(u32, u32),
     /// An undeclared property of this group may come next.
@@ -118,16 +118,16 @@ enum Cell {
 }
 
 /// Set on a state inside an escape sequence: the character was counted at its backslash.
-pub const MID_ESCAPE: u8 = 1;
+pub(super) const MID_ESCAPE: u8 = 1;
 /// Set on states inside the text of a JSON string.
-pub const TEXT: u8 = 2;
+pub(super) const TEXT: u8 = 2;
 
 /// Set on states inside a span of a source.
-pub const QUOTE: u8 = 4;
+pub(super) const QUOTE: u8 = 4;
 
 /// The arena of states.
 #[derive(Debug, Clone)]
-pub struct Nfa {
+pub(super) struct Nfa {
     cells: Vec<Cell>,
     flags: Vec<u8>,
     edges: Vec<(u8, u8, NfaId)>,
@@ -150,7 +150,7 @@ impl Default for Nfa {
 impl Nfa {
     /// Returns a copy with room for this number of further states and an empty list of unproven
     /// ones.
-    pub fn with_room(&self, states: usize) -> Nfa {
+    pub(super) fn with_room(&self, states: usize) -> Nfa {
         fn copy<T: Copy>(list: &[T], more: usize) -> Vec<T> {
             let mut copy = Vec::with_capacity(list.len() + more);
             copy.extend_from_slice(list);
@@ -167,7 +167,7 @@ impl Nfa {
 
     /// Adds a state with flags.
     #[inline]
-    pub fn push(&mut self, state: State, flags: u8) -> NfaId {
+    pub(super) fn push(&mut self, state: State, flags: u8) -> NfaId {
         let doubtful = state != State::Accept && state.targets().all(|to| self.is_dead(to));
         let id = self.cells.len() as NfaId;
         if doubtful {
@@ -253,7 +253,7 @@ impl Nfa {
     }
 
     /// Replaces a state; used to close loops.
-    pub fn set(&mut self, id: NfaId, state: State) {
+    pub(super) fn set(&mut self, id: NfaId, state: State) {
         self.cells[id as usize] = self.cell(state);
     }
 
@@ -280,7 +280,7 @@ impl Nfa {
 
     /// Returns a state.
     #[inline(always)]
-    pub fn state(&self, id: NfaId) -> State<'_> {
+    pub(super) fn state(&self, id: NfaId) -> State<'_> {
         match self.cells[id as usize] {
             Cell::Dead => State::Dead,
             Cell::Accept => State::Accept,
@@ -292,7 +292,7 @@ impl Nfa {
     }
 
     /// Removes the edges of a state that lead to dead states.
-    pub fn prune(&mut self, id: NfaId) {
+    pub(super) fn prune(&mut self, id: NfaId) {
         /// Moves the elements to keep to the front and returns their number.
         fn compact<T: Copy>(list: &mut [T], keep: impl Fn(&T) -> bool) -> u32 {
             let mut kept = 0;
@@ -321,19 +321,19 @@ impl Nfa {
 
     /// Returns the flags of a state.
     #[inline]
-    pub fn flags(&self, id: NfaId) -> u8 {
+    pub(super) fn flags(&self, id: NfaId) -> u8 {
         self.flags[id as usize]
     }
 
     /// Returns the bytes held.
-    pub fn bytes(&self) -> usize {
+    pub(super) fn bytes(&self) -> usize {
         let cells = self.cells.capacity() * size_of::<Cell>() + self.flags.capacity();
         let ids = (self.forks.capacity() + self.unproven.capacity()) * size_of::<NfaId>();
         cells + ids + self.edges.capacity() * size_of::<(u8, u8, NfaId)>()
     }
 
     /// Returns the number of states.
-    pub fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.cells.len()
     }
 }

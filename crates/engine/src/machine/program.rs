@@ -21,7 +21,7 @@ use super::register::Register;
 /// A lowered constraint. A program that others extend (see [`Program::base`]) keeps its ids in the
 /// extension.
 #[derive(Debug, Clone)]
-pub struct Program {
+pub(crate) struct Program {
     pub(super) nfa: Nfa,
     /// Deterministic states made so far.
     pub(super) dfa: LazyDfa,
@@ -66,7 +66,7 @@ impl Program {
     }
 
     /// Makes every deterministic state of a base, so that extensions share them.
-    pub fn determinise(&mut self) {
+    pub(crate) fn determinise(&mut self) {
         for &start in &self.starts {
             self.dfa.start(&self.nfa, start);
         }
@@ -82,18 +82,18 @@ impl Program {
     }
 
     /// Returns the bytes of the automaton and its deterministic states.
-    pub fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         let registers = self.registers.iter().map(|r| size_of::<Register>() + r.bytes());
         self.nfa.bytes() + self.starts.len() * 4 + registers.sum::<usize>() + self.dfa.base_bytes()
     }
 
     /// Returns the tools whose schemas turned out to allow nothing.
-    pub fn lost_tools(&self) -> &[ToolSchema] {
+    pub(crate) fn lost_tools(&self) -> &[ToolSchema] {
         &self.lost_tools
     }
 
     /// Returns the number of deterministic states.
-    pub fn dfa_len(&self) -> usize {
+    pub(crate) fn dfa_len(&self) -> usize {
         self.dfa.len()
     }
 

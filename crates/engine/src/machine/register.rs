@@ -14,7 +14,7 @@ use super::properties::table::PropertyTable;
 
 /// The kind of a register, with its bounds.
 #[derive(Debug, Clone)]
-pub enum Register {
+pub(super) enum Register {
     /// No register; `n` stays 0.
     None,
     /// Characters of a JSON string or of a raw text, `min..=max`.
@@ -43,7 +43,7 @@ pub enum Register {
 
 /// An array with unique items of any kind.
 #[derive(Debug, Clone)]
-pub struct UniqueItems {
+pub(super) struct UniqueItems {
     /// The rule that runs with this register, and no other.
     pub rule: RuleIx,
     /// Rule and register of the array.
@@ -56,7 +56,7 @@ pub struct UniqueItems {
 
 impl Register {
     /// Returns the bytes on the heap.
-    pub fn bytes(&self) -> usize {
+    pub(super) fn bytes(&self) -> usize {
         match self {
             Register::None | Register::Chars { lengths: None, .. } => 0,
             Register::Chars { lengths: Some(lengths), .. } => lengths.bytes(),
@@ -73,7 +73,7 @@ impl Register {
 
 /// The names that a text must not be.
 #[derive(Debug, Clone)]
-pub struct UniqueName {
+pub(super) struct UniqueName {
     /// Escaped names (between the quotes) that it must not be.
     pub names: NameTrie,
     /// True if the rule is that of any string, which never runs out of new texts.
@@ -82,7 +82,7 @@ pub struct UniqueName {
 
 /// The items of a counted array.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Items {
+pub(super) struct Items {
     /// The array rule that runs with this register, and no other.
     pub rule: RuleIx,
     /// Minimum number of items.
@@ -97,7 +97,7 @@ pub struct Items {
 
 impl Items {
     /// Returns the rule of item `n`, if there may be one.
-    pub fn item(&self, n: u32) -> Option<(RuleIx, RegisterIx)> {
+    pub(super) fn item(&self, n: u32) -> Option<(RuleIx, RegisterIx)> {
         if n >= self.max {
             return None;
         }
@@ -109,7 +109,7 @@ impl Items {
 
     /// Returns the smallest count from which on the array is the same at each count, as long as
     /// `max` is far away.
-    pub fn settled(&self) -> u32 {
+    pub(super) fn settled(&self) -> u32 {
         self.min.max(self.prefix.len() as u32)
     }
 }
@@ -117,7 +117,7 @@ impl Items {
 /// For each state of a string rule, the numbers of further characters that lead to its end. A
 /// deterministic state can reach what any of its members can.
 #[derive(Debug, Clone)]
-pub struct Lengths {
+pub(super) struct Lengths {
     /// The first automaton state of the rule.
     from: NfaId,
     /// Minimum and maximum number of further characters ([`u32::MAX`]: no maximum) of the rule's
@@ -158,7 +158,7 @@ impl Lengths {
     /// Returns true if some number of further characters in `from..=to` is possible for a set of
     /// states.
     #[inline]
-    pub fn within(&self, members: &[NfaId], from: u32, to: u32) -> bool {
+    pub(super) fn within(&self, members: &[NfaId], from: u32, to: u32) -> bool {
         members.iter().any(|&s| {
             let place = self.place(s);
             let (shortest, longest) = self.bounds[place];

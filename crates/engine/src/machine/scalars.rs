@@ -150,7 +150,7 @@ pub(super) fn free_number(nfa: &mut Nfa, alphabet: &Alphabet, numbers: FreeNumbe
 /// Returns true if byte `b` out of a state begins a new character of the text. The quote of a
 /// string begins none, but in a `raw` text it is a character.
 #[inline]
-pub fn begins_char(mid_escape: bool, raw: bool, b: u8) -> bool {
+pub(super) fn begins_char(mid_escape: bool, raw: bool, b: u8) -> bool {
     !mid_escape && (raw || b != b'"') && b & 0xc0 != 0x80
 }
 

@@ -25,7 +25,7 @@ pub(super) type Scope = (RegisterIx, TextId);
 
 /// All stack nodes met so far.
 #[derive(Debug, Clone)]
-pub struct Stacks {
+pub(crate) struct Stacks {
     nodes: Vec<Arc<[Frame]>>,
     index: FxHashMap<Arc<[Frame]>, StackId>,
     /// The scopes below each node. Empty if no register is a scope.
@@ -49,24 +49,24 @@ impl Stacks {
     }
 
     /// Returns the number of nodes.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.nodes.len()
     }
 
     /// Returns the bytes held.
-    pub fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         let nodes = self.nodes.capacity() * 16 + self.index.capacity() * 24;
         nodes + self.scopes.len() * 24 + self.heap
     }
 
     /// Returns the frames of a node.
     #[inline]
-    pub fn frames(&self, stack: StackId) -> &Arc<[Frame]> {
+    pub(crate) fn frames(&self, stack: StackId) -> &Arc<[Frame]> {
         &self.nodes[stack as usize]
     }
 
     /// Returns the node with one frame.
-    pub fn above(&mut self, ret: LocalState, parent: StackId) -> StackId {
+    pub(crate) fn above(&mut self, ret: LocalState, parent: StackId) -> StackId {
         self.intern(&[Frame { ret, parent }])
     }
 

@@ -6,7 +6,7 @@ use super::program::COUNTING;
 
 /// A state inside one rule: the deterministic state and the register that it runs with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct LocalState {
+pub(crate) struct LocalState {
     /// The deterministic state.
     pub state: DfaId,
     /// Index of the register, 0 for none.
@@ -17,31 +17,31 @@ pub struct LocalState {
 
 impl LocalState {
     /// Returns the same state with a register that counts its characters from 0.
-    pub fn with_char_count(self) -> LocalState {
+    pub(crate) fn with_char_count(self) -> LocalState {
         LocalState { register: COUNTING, n: 0, ..self }
     }
 
     /// Returns true if the register counts characters without bounding them.
-    pub fn counts_chars(self) -> bool {
+    pub(crate) fn counts_chars(self) -> bool {
         self.register == COUNTING
     }
 
     /// Returns true if no register can stop a thread before its state does.
-    pub fn is_unbounded(self) -> bool {
+    pub(crate) fn is_unbounded(self) -> bool {
         self.register == 0 || self.register == COUNTING
     }
 }
 
 /// Index of a stack node.
-pub type StackId = u32;
+pub(crate) type StackId = u32;
 /// The stack under the root rule: a return from it ends the output.
-pub const ROOT_STACK: StackId = 0;
+pub(crate) const ROOT_STACK: StackId = 0;
 /// The unknown stack of a local walk: a return from it is an exit.
-pub const UNKNOWN_STACK: StackId = 1;
+pub(crate) const UNKNOWN_STACK: StackId = 1;
 
 /// A return frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Frame {
+pub(crate) struct Frame {
     /// The local state of the calling rule after the return.
     pub ret: LocalState,
     /// The stack of the caller.
@@ -50,7 +50,7 @@ pub struct Frame {
 
 /// A local state on a stack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Thread {
+pub(crate) struct Thread {
     /// The state inside the rule.
     pub local: LocalState,
     /// The stack that the rule returns to.

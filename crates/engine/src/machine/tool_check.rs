@@ -27,7 +27,7 @@ pub(super) struct ToolCheck<'a> {
 
 impl ToolCheck<'_> {
     /// Returns the tools whose schemas cannot match.
-    pub fn lost(&self, tools: &[ToolSchema]) -> Vec<ToolSchema> {
+    pub(super) fn lost(&self, tools: &[ToolSchema]) -> Vec<ToolSchema> {
         tools.iter().filter(|tool| !self.may_match(tool.node)).cloned().collect()
     }
 

@@ -16,7 +16,7 @@ use crate::machine::{ConfigId, LocalState, Machine, StackMachine};
 use crate::vocab::Vocabulary;
 
 /// The masks of one grammar over one vocabulary.
-pub struct MaskCache {
+pub(crate) struct MaskCache {
     pub(super) builder: MaskBuilder,
     full: FxHashMap<ConfigId, Arc<Mask>>,
     /// Bytes held by `full`.
@@ -29,7 +29,7 @@ const MAX_FULL_BYTES: usize = 64 << 20;
 
 impl MaskCache {
     /// Makes the tables of a base: the masks of the first `states` local states of `machine`.
-    pub fn base(vocab: &Vocabulary, machine: &mut StackMachine, states: u32) -> Arc<BaseMasks> {
+    pub(crate) fn base(vocab: &Vocabulary, machine: &mut StackMachine, states: u32) -> Arc<BaseMasks> {
         let slice_masks: Vec<Arc<[u32]>> = vocab.slices().iter().map(|s| s.mask.as_slice().into()).collect();
         let shared = |layers| BaseMasks { layers, slice_masks: slice_masks.clone(), up_to: Mutex::default() };
         let shared_none = Arc::new(shared(MaskTables::default()));
@@ -66,13 +66,13 @@ impl MaskCache {
     }
 
     /// Creates empty tables on top of a base.
-    pub fn new(vocab: &Vocabulary, shared: Arc<BaseMasks>) -> Self {
+    pub(crate) fn new(vocab: &Vocabulary, shared: Arc<BaseMasks>) -> Self {
         let builder = MaskBuilder::new(vocab, shared, MaskTables::default());
         MaskCache { builder, full: FxHashMap::default(), full_bytes: 0 }
     }
 
     /// Returns the mask of a configuration, without end tokens.
-    pub fn mask(&mut self, machine: &mut Machine, config: ConfigId) -> Arc<Mask> {
+    pub(crate) fn mask(&mut self, machine: &mut Machine, config: ConfigId) -> Arc<Mask> {
         if let Some(mask) = self.full.get(&config) {
             return mask.clone();
         }
@@ -96,13 +96,13 @@ impl MaskCache {
     }
 
     /// Creates empty tables on top of the same base.
-    pub fn renewed(&self) -> Self {
+    pub(crate) fn renewed(&self) -> Self {
         MaskCache::new(&self.builder.vocab, self.builder.memo.shared.clone())
     }
 
     /// Returns a copy that shares the dense parts of masks. The copy has its own reference counts
     /// for masks. Two threads that changed the same counts would wait for each other's cache lines.
-    pub fn copy(&self) -> Self {
+    pub(crate) fn copy(&self) -> Self {
         let own = |(&config, mask): (&ConfigId, &Arc<Mask>)| (config, Arc::new(Mask::clone(mask)));
         let MaskBuilder { vocab, memo, .. } = &self.builder;
         MaskCache {
@@ -113,12 +113,12 @@ impl MaskCache {
     }
 
     /// Returns the bytes of the masks, without those of the base.
-    pub fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         self.builder.bytes() + self.full_bytes + self.full.capacity() * 13
     }
 
     /// Returns the number of masks held for configurations, local states and returns.
-    pub fn sizes(&self) -> [usize; 3] {
+    pub(crate) fn sizes(&self) -> [usize; 3] {
         let own = &self.builder.memo.own;
         [self.full.len(), own.local.len(), own.next.len()]
     }

@@ -49,7 +49,7 @@ pub(super) struct LoopThresholds {
 
 impl LoopThresholds {
     /// Below these sizes a walk takes less time than a few operations on mask rows.
-    pub const USUAL: LoopThresholds = LoopThresholds { all: 6_000, each: 1_500, others: 6_000 };
+    pub(super) const USUAL: LoopThresholds = LoopThresholds { all: 6_000, each: 1_500, others: 6_000 };
 }
 
 /// A class of bytes whose strings a state accepts.

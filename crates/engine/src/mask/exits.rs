@@ -106,9 +106,9 @@ pub(super) struct ExitLimit {
 
 impl ExitLimit {
     /// Any number.
-    pub const NONE: ExitLimit = ExitLimit { tokens: usize::MAX, wide: usize::MAX };
+    pub(super) const NONE: ExitLimit = ExitLimit { tokens: usize::MAX, wide: usize::MAX };
     /// Beyond this number, a walk with more context has fewer.
-    pub const USUAL: ExitLimit = match cfg!(test) {
+    pub(super) const USUAL: ExitLimit = match cfg!(test) {
         true => ExitLimit { tokens: 400, wide: 4 },
         false => ExitLimit { tokens: 12_000, wide: 12 },
     };

@@ -200,7 +200,7 @@ impl CountedMask {
 }
 
 /// The tables of a base, and slice masks by length. Every grammar on top of the base reads them.
-pub struct BaseMasks {
+pub(crate) struct BaseMasks {
     pub(super) layers: MaskTables,
     pub(super) slice_masks: Vec<Arc<[u32]>>,
     pub(super) up_to: Mutex<UpTo>,
@@ -211,7 +211,7 @@ pub(super) type UpTo = FxHashMap<(usize, u32), Arc<[u32]>>;
 
 impl BaseMasks {
     /// Returns the bytes held.
-    pub fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         let rows = self.slice_masks.iter().map(|m| size_of_val(&**m)).sum::<usize>();
         let up_to = self.up_to.lock().unwrap_or_else(|e| e.into_inner());
         self.layers.bytes() + rows + up_to.values().map(|m| size_of_val(&**m)).sum::<usize>()

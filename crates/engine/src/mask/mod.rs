@@ -97,6 +97,6 @@ mod union;
 mod unique_items;
 mod unique_names;
 
-pub use cache::MaskCache;
-pub use memo::BaseMasks;
-pub use token_mask::Mask;
+pub(crate) use cache::MaskCache;
+pub(crate) use memo::BaseMasks;
+pub(crate) use token_mask::Mask;

@@ -45,23 +45,23 @@ impl RejectConditions {
     const MAX_CONDITIONS: usize = 8;
 
     /// Returns the condition that any string may meet.
-    pub fn unknown() -> Self {
+    pub(super) fn unknown() -> Self {
         RejectConditions(smallvec![RejectCondition { all: 0, any: ByteGroups::MAX, propagated: false }])
     }
 
     /// Returns the condition that each byte of the set is rejected; the set is not empty.
-    pub fn of(any: ByteGroups) -> Self {
+    pub(super) fn of(any: ByteGroups) -> Self {
         RejectConditions(smallvec![RejectCondition { all: 0, any, propagated: false }])
     }
 
     /// Returns the conditions, for [`may_reject`].
     #[inline]
-    pub fn as_slice(&self) -> &[RejectCondition] {
+    pub(super) fn as_slice(&self) -> &[RejectCondition] {
         &self.0
     }
 
     /// Adds the conditions of another state.
-    pub fn join(&mut self, other: &RejectConditions) {
+    pub(super) fn join(&mut self, other: &RejectConditions) {
         other.0.iter().for_each(|&way| {
             self.add(way);
         });
@@ -114,7 +114,7 @@ pub(super) struct InEdge {
 
 impl InEdge {
     /// Returns the source, and the number of characters that end on the edge.
-    pub fn source(&self) -> (usize, u32) {
+    pub(super) fn source(&self) -> (usize, u32) {
         (self.from as usize, u32::from(self.ends))
     }
 }

@@ -63,7 +63,7 @@ pub(super) struct FitQuery<'a> {
 
 impl FitQuery<'_> {
     /// Tries the widest slice inside the rule of the state.
-    pub fn widest(&self, automaton: &mut Automaton, runs: &mut ByteRuns) -> WidestFit {
+    pub(super) fn widest(&self, automaton: &mut Automaton, runs: &mut ByteRuns) -> WidestFit {
         let (vocab, state) = (self.vocab, self.thread.local.state);
         // Every slice has these letters, and most states of a grammar reject all of them.
         if [b'a', b'e', b'z'].into_iter().any(|b| vocab.has_byte(b) && automaton.step(state, b) == 0) {
@@ -86,7 +86,7 @@ impl FitQuery<'_> {
 
     /// Returns the widest slice of which the state accepts many strings, given the result for the
     /// widest of all.
-    pub fn or_narrower(
+    pub(super) fn or_narrower(
         &self,
         widest: WidestFit,
         automaton: &mut Automaton,

@@ -129,7 +129,7 @@ pub(super) struct SliceSearch {
 impl SliceSearch {
     /// Follows the strings over the characters of the slice from `state`. Returns `None` if many
     /// first bytes are rejected, or if the slice decides too little.
-    pub fn from(
+    pub(super) fn from(
         automaton: &mut Automaton,
         vocab: &Vocabulary,
         slice: usize,
@@ -290,7 +290,7 @@ impl SliceSearch {
 
     /// Returns the classes of the rejected bytes, if the same bytes are rejected wherever a
     /// character begins and nothing else is rejected. Otherwise returns the empty set.
-    pub fn uniform(&self, vocab: &Vocabulary) -> ClassSet {
+    pub(super) fn uniform(&self, vocab: &Vocabulary) -> ClassSet {
         let (mut others, whole) = (self.first, self.is_whole());
         let classes = vocab.classes().wholly(|b| self.first.has(b));
         for class in each_class(classes) {
@@ -301,7 +301,7 @@ impl SliceSearch {
 
     /// Returns the answers for the states of all nodes. `without` are classes of bytes that alone
     /// are rejected. A state that occurs in several nodes gets the weakest answer.
-    pub fn state_fits(&self, without: ClassSet) -> Arc<StateFits> {
+    pub(super) fn state_fits(&self, without: ClassSet) -> Arc<StateFits> {
         let numbers = self.nodes[..self.known].iter().map(|node| node.0);
         let first = numbers.clone().min().unwrap_or_default();
         let states = numbers.max().map_or(0, |last| (last - first) as usize + 1);

@@ -23,10 +23,10 @@ pub(super) struct SafeLengths {
 
 impl SafeLengths {
     /// All strings, of any length.
-    pub const UNBOUNDED: SafeLengths = SafeLengths { safe: u32::MAX, most: u32::MAX };
+    pub(super) const UNBOUNDED: SafeLengths = SafeLengths { safe: u32::MAX, most: u32::MAX };
 
     /// Returns true if the length alone decides.
-    pub fn is_exact(self) -> bool {
+    pub(super) fn is_exact(self) -> bool {
         self.safe == self.most
     }
 }
@@ -76,16 +76,16 @@ pub(super) struct CharBoundary {
 }
 
 impl StateFits {
-    pub const UNKNOWN: SafeLengths = SafeLengths { safe: 0, most: u32::MAX };
+    pub(super) const UNKNOWN: SafeLengths = SafeLengths { safe: 0, most: u32::MAX };
 
     #[inline]
-    pub fn of(&self, state: u32) -> SafeLengths {
+    pub(super) fn of(&self, state: u32) -> SafeLengths {
         self.lengths.get(state.wrapping_sub(self.first) as usize).copied().unwrap_or(Self::UNKNOWN)
     }
 
     /// Returns the conditions of rejection of a state, if they are known.
     #[inline]
-    pub fn conditions(&self, state: u32) -> Option<&[RejectCondition]> {
+    pub(super) fn conditions(&self, state: u32) -> Option<&[RejectCondition]> {
         let n = state.wrapping_sub(self.first) as usize;
         match self.starts.get(n..)? {
             &[from, to, ..] => Some(&self.ways[from as usize..to as usize]),
@@ -95,12 +95,12 @@ impl StateFits {
 
     /// Returns true if some states were not visited.
     #[cfg(test)]
-    pub fn is_partial(&self) -> bool {
+    pub(crate) fn is_partial(&self) -> bool {
         self.between.iter().any(|between| between.clear < u32::MAX)
     }
 
     /// Returns true if strings from a state need only a few checks.
-    pub fn is_useful(&self, vocab: &Vocabulary, state: u32) -> bool {
+    pub(super) fn is_useful(&self, vocab: &Vocabulary, state: u32) -> bool {
         let few = |ways: &[RejectCondition]| are_tolerable(vocab, rejecting_bytes(ways));
         self.of(state).safe > 0 || self.conditions(state).is_some_and(few)
     }

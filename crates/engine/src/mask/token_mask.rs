@@ -8,7 +8,7 @@ use crate::vocab::TokenId;
 
 /// The tokens that a configuration allows: a packed base row and a list of further tokens.
 #[derive(Debug, Clone)]
-pub struct Mask {
+pub(crate) struct Mask {
     /// Packed bits, at most as long as a mask row; `None` if `tokens` holds the whole mask.
     pub(super) base: Option<Arc<[u32]>>,
     /// Further tokens, sorted; some of them may also be in the base.
@@ -32,7 +32,7 @@ impl Mask {
 
     /// Writes the mask into `row` (bit `t % 32` of word `t / 32` for token `t`) and overwrites all
     /// of it.
-    pub fn write(&self, row: &mut [u32]) {
+    pub(crate) fn write(&self, row: &mut [u32]) {
         let copied = match &self.base {
             Some(base) => {
                 let n = base.len().min(row.len());
@@ -48,7 +48,7 @@ impl Mask {
     }
 
     /// Returns true if a token is in the mask.
-    pub fn contains(&self, token: TokenId) -> bool {
+    pub(crate) fn contains(&self, token: TokenId) -> bool {
         let in_base = self
             .base
             .as_ref()
@@ -58,12 +58,12 @@ impl Mask {
     }
 
     /// Returns the dense part: packed words, as many as are needed.
-    pub fn base(&self) -> &[u32] {
+    pub(crate) fn base(&self) -> &[u32] {
         self.base.as_deref().unwrap_or(&[])
     }
 
     /// Returns the further tokens, sorted.
-    pub fn more(&self) -> &[TokenId] {
+    pub(crate) fn more(&self) -> &[TokenId] {
         &self.tokens
     }
 

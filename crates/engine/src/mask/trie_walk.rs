@@ -45,7 +45,7 @@ impl WalkResult {
     }
 
     /// Sets the bits of the tokens that end inside the rule, which were found in `trie`.
-    pub fn set_bits(&self, trie: &Trie, row: &mut [u32]) {
+    pub(super) fn set_bits(&self, trie: &Trie, row: &mut [u32]) {
         let below = self.subtrees.iter().flat_map(|&node| trie.tokens_below(node));
         for &t in self.tokens.iter().map(|t| &t.0).chain(below) {
             row[t as usize / 32] |= 1 << (t % 32);
@@ -69,10 +69,10 @@ pub(super) struct WalkOptions {
 
 impl WalkOptions {
     /// Everything is visited and reported.
-    pub const ALL: WalkOptions =
+    pub(super) const ALL: WalkOptions =
         WalkOptions { need: ByteFilter::NOTHING, skip: None, only_legality: false, leave_calls: false };
     /// Everything that decides whether tokens are legal.
-    pub const LEGALITY: WalkOptions = WalkOptions { only_legality: true, ..WalkOptions::ALL };
+    pub(super) const LEGALITY: WalkOptions = WalkOptions { only_legality: true, ..WalkOptions::ALL };
 }
 
 /// A necessary condition of legal tokens: one of at most `reach` bytes has a byte of these groups.
@@ -84,7 +84,7 @@ pub(super) struct ByteFilter {
 
 impl ByteFilter {
     /// The filter that all tokens pass.
-    pub const NOTHING: ByteFilter = ByteFilter { groups: u16::MAX, reach: u32::MAX };
+    pub(super) const NOTHING: ByteFilter = ByteFilter { groups: u16::MAX, reach: u32::MAX };
 }
 
 /// A subtree that is being walked.

@@ -19,7 +19,7 @@
 use super::{ByteGroups, TokenId, Trie, byte_set};
 
 /// A set of classes, one bit each.
-pub type ClassSet = u64;
+pub(crate) type ClassSet = u64;
 
 /// Number of classes.
 const COUNT: usize = 40;
@@ -55,7 +55,7 @@ const CLASS: [u8; 256] = {
 };
 
 /// The class bitmaps of a vocabulary.
-pub struct Classes {
+pub(crate) struct Classes {
     /// Words of a mask row.
     words: usize,
     /// For each class, the tokens whose first byte is in the class.
@@ -76,7 +76,7 @@ pub struct Classes {
 
 impl Classes {
     /// Smallest limit on the bytes after the first that [`Classes::tails_within`] accepts.
-    pub const SHORT: u32 = 8;
+    pub(crate) const SHORT: u32 = 8;
 
     /// Builds the bitmaps from the tokens with bytes of a vocabulary of `len` tokens.
     pub(super) fn new<'a>(pairs: impl Iterator<Item = (&'a [u8], TokenId)>, len: usize) -> Self {
@@ -124,26 +124,26 @@ impl Classes {
     }
 
     /// Returns the bytes of a class that occur in some token.
-    pub fn members(&self, class: usize) -> &[u8] {
+    pub(crate) fn members(&self, class: usize) -> &[u8] {
         &self.members[class]
     }
 
     /// Returns the ASCII classes whose occurring bytes all satisfy `good`.
-    pub fn wholly(&self, good: impl Fn(u8) -> bool) -> ClassSet {
+    pub(crate) fn wholly(&self, good: impl Fn(u8) -> bool) -> ClassSet {
         let whole =
             |&class: &usize| !self.members[class].is_empty() && self.members[class].iter().all(|&b| good(b));
         (0..COUNT).filter(|&class| class != BEYOND).filter(whole).fold(0, |set, class| set | 1 << class)
     }
 
     /// Returns the number of tokens with a byte of the class after their first byte.
-    pub fn count(&self, class: usize) -> u32 {
+    pub(crate) fn count(&self, class: usize) -> u32 {
         self.counts[class]
     }
 
     /// Returns the mask row of the tokens whose bytes after the first are all in `classes` and at
     /// most `most` in number. `most` is at least [`Classes::SHORT`]. The row also contains all ids
     /// without bytes.
-    pub fn tails_within(&self, classes: ClassSet, most: u32) -> Vec<u32> {
+    pub(crate) fn tails_within(&self, classes: ClassSet, most: u32) -> Vec<u32> {
         let mut row = vec![u32::MAX; self.words];
         for class in (0..COUNT).filter(|class| classes >> class & 1 == 0 && self.counts[*class] > 0) {
             row.iter_mut().zip(self.row(&self.tails, class)).for_each(|(word, others)| *word &= !others);
@@ -155,14 +155,14 @@ impl Classes {
     }
 
     /// Adds to `row` the tokens of `of` whose first byte is in the class.
-    pub fn add_started(&self, class: usize, of: &[u32], row: &mut [u32]) {
+    pub(crate) fn add_started(&self, class: usize, of: &[u32], row: &mut [u32]) {
         let started = self.row(&self.starts, class).iter().zip(of);
         row.iter_mut().zip(started).for_each(|(word, (starts, of))| *word |= starts & of);
     }
 
     /// Removes from `row` the tokens with a byte of the class; the first byte counts only if
     /// `first`.
-    pub fn take_out(&self, class: usize, first: bool, row: &mut [u32]) {
+    pub(crate) fn take_out(&self, class: usize, first: bool, row: &mut [u32]) {
         row.iter_mut().zip(self.row(&self.tails, class)).for_each(|(word, out)| *word &= !out);
         if first {
             row.iter_mut().zip(self.row(&self.starts, class)).for_each(|(word, out)| *word &= !out);
@@ -170,13 +170,13 @@ impl Classes {
     }
 
     /// Returns an upper bound on the number of tokens that contain one of the bytes.
-    pub fn having(&self, bytes: ByteGroups) -> u32 {
+    pub(crate) fn having(&self, bytes: ByteGroups) -> u32 {
         each(bytes).map(|class| self.having[class]).sum()
     }
 
     /// Returns the tokens of `of` that contain, for at least one pair, all bytes of its first set
     /// and some byte of its second set.
-    pub fn with_all_and_any(
+    pub(crate) fn with_all_and_any(
         &self,
         pairs: impl Iterator<Item = (ByteGroups, ByteGroups)>,
         of: &[u32],
@@ -208,12 +208,12 @@ impl Classes {
 }
 
 /// Returns true if the set contains a class of letters or digits.
-pub fn has_plain(classes: ClassSet) -> bool {
+pub(crate) fn has_plain(classes: ClassSet) -> bool {
     classes & PLAIN != 0
 }
 
 /// Iterates over the classes of a set.
-pub fn each(mut classes: ClassSet) -> impl Iterator<Item = usize> {
+pub(crate) fn each(mut classes: ClassSet) -> impl Iterator<Item = usize> {
     std::iter::from_fn(move || {
         let class = (classes != 0).then(|| classes.trailing_zeros() as usize)?;
         classes &= classes - 1;

@@ -31,7 +31,7 @@ pub(super) struct EncodeCache(Mutex<FxHashMap<Box<str>, Arc<[TokenId]>>>);
 impl EncodeCache {
     /// Returns the tokens of `text`, from `encode` if they are not cached. If several threads call
     /// at once, one uses the cache and the others encode.
-    pub fn get<E>(
+    pub(super) fn get<E>(
         &self,
         text: &str,
         encode: impl FnOnce() -> Result<Vec<TokenId>, E>,

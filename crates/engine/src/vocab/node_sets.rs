@@ -7,7 +7,7 @@
 use super::{ByteGroups, Trie, TrieNode, byte_set};
 
 /// Sets of bytes in a trie.
-pub struct NodeSets {
+pub(crate) struct NodeSets {
     /// For each node, the bytes on the edges strictly below it.
     below: Box<[ByteGroups]>,
     /// For each listed child, the bytes on its edge and below it.
@@ -25,7 +25,7 @@ impl NodeSets {
 
 /// Children of a node that are still to be visited: in the list of children, or as nodes.
 #[derive(Clone, Copy)]
-pub struct Siblings {
+pub(crate) struct Siblings {
     next: u32,
     end: u32,
     listed: bool,
@@ -34,7 +34,7 @@ pub struct Siblings {
 impl Siblings {
     /// Returns the children of a node.
     #[inline]
-    pub fn below(trie: &Trie, p: TrieNode) -> Self {
+    pub(crate) fn below(trie: &Trie, p: TrieNode) -> Self {
         match trie.fan(p).map(|fan| trie.listed_in(fan)) {
             Some(list) => Siblings { next: list.start as u32, end: list.end as u32, listed: true },
             None => Siblings { next: p + 1, end: trie.end(p), listed: false },
@@ -43,13 +43,13 @@ impl Siblings {
 
     /// Returns true if no child is left.
     #[inline]
-    pub fn is_done(&self) -> bool {
+    pub(crate) fn is_done(&self) -> bool {
         self.next >= self.end
     }
 
     /// Returns the next child, and the bytes on its edge and below it.
     #[inline]
-    pub fn next(&mut self, trie: &Trie, sets: &NodeSets) -> Option<(TrieNode, ByteGroups)> {
+    pub(crate) fn next(&mut self, trie: &Trie, sets: &NodeSets) -> Option<(TrieNode, ByteGroups)> {
         if self.is_done() {
             return None;
         }

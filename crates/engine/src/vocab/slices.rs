@@ -26,7 +26,7 @@ fn is_space(c: char) -> bool {
 
 /// The class of characters of a slice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SliceKind {
+pub(crate) enum SliceKind {
     /// Any Unicode character that needs no escape in a JSON string, complete UTF-8 only.
     JsonText,
     /// Printable ASCII that needs no escape in a JSON string.
@@ -45,7 +45,7 @@ pub enum SliceKind {
 
 impl SliceKind {
     /// Returns true if the ASCII byte belongs to the class.
-    pub const fn has_ascii(self, b: u8) -> bool {
+    pub(crate) const fn has_ascii(self, b: u8) -> bool {
         match self {
             SliceKind::JsonText => matches!(b, 0x20..=0x7f) && b != b'"' && b != b'\\',
             SliceKind::JsonAscii => matches!(b, 0x20..=0x7e) && b != b'"' && b != b'\\',
@@ -59,7 +59,7 @@ impl SliceKind {
 
     /// Returns true if characters beyond ASCII belong to the class: all of them, except white space
     /// in `JsonUnspaced`.
-    pub fn has_unicode(self) -> bool {
+    pub(crate) fn has_unicode(self) -> bool {
         matches!(self, SliceKind::JsonText | SliceKind::JsonUnspaced)
     }
 
@@ -101,7 +101,7 @@ fn kinds(bytes: &[u8]) -> KindSet {
 }
 
 /// One slice: its mask and the trie of the tokens outside it.
-pub struct Slice {
+pub(crate) struct Slice {
     /// The class.
     pub kind: SliceKind,
     /// True if the tokens have a leading blank, which is not part of the strings compared; most
@@ -124,7 +124,7 @@ struct Lengths {
 
 impl Slice {
     /// The bytes of tokens with more characters than this are kept.
-    pub const SHORT: u32 = 8;
+    pub(crate) const SHORT: u32 = 8;
 
     /// Builds all slices of a vocabulary, widest first, those without a leading blank before those
     /// with one.
@@ -162,7 +162,7 @@ impl Slice {
 
     /// Returns the trie of the other tokens. If the slice is spaced, of those with a leading blank,
     /// without it. The first call builds it.
-    pub fn residue(&self) -> &Trie {
+    pub(crate) fn residue(&self) -> &Trie {
         let before: &[u8] = if self.spaced { b" " } else { b"" };
         self.residue.get_or_init(|| self.tokens.trie_without(before, &self.mask))
     }
@@ -195,14 +195,14 @@ impl Slice {
     }
 
     /// Builds what is otherwise built at its first use.
-    pub fn prepare(&self) {
+    pub(crate) fn prepare(&self) {
         self.residue();
         self.lengths();
     }
 
     /// Returns the packed bitmask of the tokens of the slice with at most `limit` characters. Costs
     /// a copy and the smaller of the two parts.
-    pub fn mask_up_to(&self, limit: u32) -> Vec<u32> {
+    pub(crate) fn mask_up_to(&self, limit: u32) -> Vec<u32> {
         let [short, long] = self.split(limit);
         let mut mask = if short.len() < long.len() { vec![0; self.mask.len()] } else { self.mask.clone() };
         let flip = if short.len() < long.len() { short } else { long };
@@ -213,14 +213,18 @@ impl Slice {
     }
 
     /// Iterates over the tokens of the slice with more than `least` and at most `most` characters.
-    pub fn between(&self, least: u32, most: u32) -> impl ExactSizeIterator<Item = TokenId> + '_ {
+    pub(crate) fn between(&self, least: u32, most: u32) -> impl ExactSizeIterator<Item = TokenId> + '_ {
         let [shorter, longer] = [self.split(least)[0].len(), self.split(most)[0].len()];
         self.lengths().tokens[shorter..longer.max(shorter)].iter().map(|e| e.1)
     }
 
     /// Iterates like [`between`](Self::between) and adds the bytes of each token; `least` is at
     /// least [`Slice::SHORT`].
-    pub fn long_between(&self, least: u32, most: u32) -> impl Iterator<Item = (TokenId, ByteGroups)> + '_ {
+    pub(crate) fn long_between(
+        &self,
+        least: u32,
+        most: u32,
+    ) -> impl Iterator<Item = (TokenId, ByteGroups)> + '_ {
         let [long, before] = [self.split(Self::SHORT)[1].len(), self.split(least)[1].len()];
         let skipped = long.saturating_sub(before);
         self.between(least, most).zip(self.lengths().long_sets[skipped..].iter().copied())
@@ -239,7 +243,7 @@ impl Slice {
     }
 
     /// Returns true if a limit of `limit` characters excludes no token of the slice.
-    pub fn all_up_to(&self, limit: u32) -> bool {
+    pub(crate) fn all_up_to(&self, limit: u32) -> bool {
         self.split(limit)[1].is_empty()
     }
 }

@@ -26,7 +26,7 @@ pub(super) struct StringTokens {
 
 /// Tokens with a comma, in id order.
 #[derive(Default)]
-pub struct Separators {
+pub(crate) struct Separators {
     /// All of them.
     pub any: Vec<TokenId>,
     /// Those with a quotation mark before the comma; inside a string the others are all text.
@@ -54,7 +54,7 @@ impl Separators {
 }
 
 impl StringTokens {
-    pub fn new<'a>(tokens: impl Iterator<Item = (&'a [u8], TokenId)>) -> Self {
+    pub(super) fn new<'a>(tokens: impl Iterator<Item = (&'a [u8], TokenId)>) -> Self {
         let (mut strings, mut names, mut items) = (FxHashSet::default(), Vec::new(), Vec::new());
         let (mut quotes, mut separators) = (Vec::new(), Separators::default());
         for (bytes, token) in tokens {

@@ -37,14 +37,14 @@ pub(super) struct TokenTableBuilder {
 }
 
 impl TokenTableBuilder {
-    pub fn new(tokens: usize) -> Self {
+    pub(super) fn new(tokens: usize) -> Self {
         let mut starts = Vec::with_capacity(tokens + 1);
         starts.push(0);
         TokenTableBuilder { bytes: Vec::with_capacity(tokens * 8), starts }
     }
 
     /// Appends a token, whose bytes `write` appends. It returns false if the token has no bytes.
-    pub fn push(&mut self, write: impl FnOnce(&mut Vec<u8>) -> bool) {
+    pub(super) fn push(&mut self, write: impl FnOnce(&mut Vec<u8>) -> bool) {
         let start = self.bytes.len();
         if !write(&mut self.bytes) {
             self.bytes.truncate(start);
@@ -57,7 +57,7 @@ impl TokenTableBuilder {
     }
 
     /// Returns the bytes that are tokens by themselves.
-    pub fn alphabet(&self) -> [bool; 256] {
+    pub(super) fn alphabet(&self) -> [bool; 256] {
         let mut alphabet = [false; 256];
         for id in 0..self.starts.len() - 1 {
             if let [byte] = *self.token(id) {
@@ -68,7 +68,7 @@ impl TokenTableBuilder {
     }
 
     /// Makes the tokens empty that have a byte outside of the alphabet. Returns their number.
-    pub fn keep_only(&mut self, alphabet: &[bool; 256]) -> usize {
+    pub(super) fn keep_only(&mut self, alphabet: &[bool; 256]) -> usize {
         if alphabet.iter().all(|&has| has) {
             return 0;
         }
@@ -87,7 +87,7 @@ impl TokenTableBuilder {
     }
 
     /// Sorts the tokens.
-    pub fn finish(mut self) -> TokenTable {
+    pub(super) fn finish(mut self) -> TokenTable {
         self.bytes.shrink_to_fit();
         let order = sorted(self.starts.len() - 1, |id| self.token(id as usize));
         TokenTable { bytes: self.bytes, starts: self.starts, order }
@@ -96,13 +96,13 @@ impl TokenTableBuilder {
 
 impl TokenTable {
     /// Returns the number of tokens.
-    pub fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.starts.len() - 1
     }
 
     /// Returns the bytes of a token; none if there is no such token.
     #[inline]
-    pub fn token(&self, id: TokenId) -> &[u8] {
+    pub(super) fn token(&self, id: TokenId) -> &[u8] {
         match self.starts.get(id as usize..id as usize + 2) {
             Some(&[from, to]) => &self.bytes[from as usize..to as usize],
             _ => &[],
@@ -110,7 +110,7 @@ impl TokenTable {
     }
 
     /// Iterates over the tokens with bytes, in the order of their ids.
-    pub fn pairs(&self) -> impl Iterator<Item = (&[u8], TokenId)> {
+    pub(super) fn pairs(&self) -> impl Iterator<Item = (&[u8], TokenId)> {
         let starts = self.starts.windows(2).zip(0..);
         starts
             .map(|(s, id)| (&self.bytes[s[0] as usize..s[1] as usize], id))
@@ -118,13 +118,13 @@ impl TokenTable {
     }
 
     /// Returns the trie of all tokens.
-    pub fn trie(&self) -> Trie {
+    pub(super) fn trie(&self) -> Trie {
         Trie::of_sorted(self.order.iter().map(|o| (self.token(o.token), *o)))
     }
 
     /// Returns the trie of the tokens that begin with `before` and are not in the packed bitmask
     /// `without`. They are in it without this beginning.
-    pub fn trie_without(&self, before: &[u8], without: &[u32]) -> Trie {
+    pub(super) fn trie_without(&self, before: &[u8], without: &[u32]) -> Trie {
         // The tokens with this beginning are neighbours.
         let first = self.order.partition_point(|o| self.token(o.token) < before);
         let mut common = u16::MAX;

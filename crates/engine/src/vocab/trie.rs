@@ -347,7 +347,7 @@ fn close(nodes: &mut [NodeData], node: TrieNode, parent: Option<TrieNode>) {
 /// group, for each subtree: if no byte of a group occurs below a node, a walk that needs one can
 /// skip the node.
 #[inline]
-pub fn byte_group(byte: u8) -> u16 {
+pub(crate) fn byte_group(byte: u8) -> u16 {
     GROUP[byte as usize]
 }
 
@@ -385,11 +385,11 @@ const fn group_of(byte: u8) -> u8 {
 /// A set of bytes with one bit for each of 64 classes. It is finer than [`byte_group`], for tests
 /// that justify reading eight bytes per node. The two cases of a letter are one class, and so are
 /// matching brackets and most bytes beyond ASCII.
-pub type ByteGroups = u64;
+pub(crate) type ByteGroups = u64;
 
 /// Returns the set of one byte.
 #[inline]
-pub fn byte_set(byte: u8) -> ByteGroups {
+pub(crate) fn byte_set(byte: u8) -> ByteGroups {
     1 << CLASS[byte as usize]
 }
 

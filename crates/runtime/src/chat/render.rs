@@ -39,7 +39,7 @@ pub(super) struct Template {
 }
 
 impl Template {
-    pub fn new(source: &str) -> Result<Self> {
+    pub(super) fn new(source: &str) -> Result<Self> {
         if source.len() > MAX_TEMPLATE {
             let message = format!("a chat template of {} bytes, the limit is {MAX_TEMPLATE}", source.len());
             return Err(Error::new(ErrorKind::TooComplex, message));
@@ -56,11 +56,11 @@ impl Template {
         Ok(Template { source: source.into(), environment: Arc::new(environment) })
     }
 
-    pub fn source(&self) -> &str {
+    pub(super) fn source(&self) -> &str {
         &self.source
     }
 
-    pub fn render(&self, context: &Map<String, Value>, now: SystemTime) -> Result<String> {
+    pub(super) fn render(&self, context: &Map<String, Value>, now: SystemTime) -> Result<String> {
         with_stack(|| self.run(context, now))
     }
 

@@ -44,7 +44,7 @@ pub(super) struct Guard<'a> {
 impl<'a> Guard<'a> {
     /// Creates a guard whose marker occurs in none of `texts`. These must include all texts of the
     /// messages and the template.
-    pub fn new<'t>(specials: &'a [String], texts: &[&'t str]) -> Result<Self> {
+    pub(super) fn new<'t>(specials: &'a [String], texts: &[&'t str]) -> Result<Self> {
         let mut used = HashSet::new();
         for text in texts {
             used.extend(text.chars().filter(|c| PRIVATE.contains(&u32::from(*c))));
@@ -81,7 +81,7 @@ impl<'a> Guard<'a> {
     }
 
     /// Returns `text`, marked where it could be mistaken for text of the template.
-    pub fn protect(&self, text: &str) -> String {
+    pub(super) fn protect(&self, text: &str) -> String {
         let mut out = String::with_capacity(text.len());
         let end = text.len().min(self.longest);
         if (1..=end).any(|n| text.is_char_boundary(n) && self.tails.contains(&text[..n])) {
@@ -106,7 +106,7 @@ impl<'a> Guard<'a> {
     }
 
     /// Marks all texts in a value, including the names of members.
-    pub fn protect_value(&self, value: &Value, depth: usize) -> Result<Value> {
+    pub(super) fn protect_value(&self, value: &Value, depth: usize) -> Result<Value> {
         if depth > MAX_DEPTH {
             let message = format!("messages or tools are nested more than {MAX_DEPTH} deep");
             return Err(Error::new(ErrorKind::TooComplex, message));
@@ -148,7 +148,7 @@ impl<'a> Guard<'a> {
     /// Splits the output of a template into parts. Special tokens are recognised in trusted parts
     /// only. The parts together are the text without marks. `apart` splits at every special token
     /// in any case.
-    pub fn split(&self, rendered: &str, apart: bool) -> Vec<PromptPart> {
+    pub(super) fn split(&self, rendered: &str, apart: bool) -> Vec<PromptPart> {
         let plain = |s: &str| s.replace(self.marker, "");
         let own = self.scan(rendered);
         let text = plain(rendered);

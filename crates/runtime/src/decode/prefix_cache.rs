@@ -53,22 +53,22 @@ pub(super) fn common(a: &[TokenId], b: &[TokenId]) -> usize {
 }
 
 impl PrefixCache {
-    pub fn new(most_bytes: usize) -> PrefixCache {
+    pub(super) fn new(most_bytes: usize) -> PrefixCache {
         PrefixCache { entries: Vec::new(), prompts: VecDeque::new(), most_bytes, clock: 0 }
     }
 
-    pub fn bytes(&self) -> usize {
+    pub(super) fn bytes(&self) -> usize {
         self.entries.iter().map(PrefixEntry::bytes).sum()
     }
 
     /// Returns the number of first tokens of a prompt that are cached.
-    pub fn kept(&self, prompt: &[TokenId]) -> usize {
+    pub(super) fn kept(&self, prompt: &[TokenId]) -> usize {
         self.entries.iter().map(|e| common(&e.tokens, prompt)).max().unwrap_or(0)
     }
 
     /// Returns the longest cached prefix of the prompt, without its last token: that token's logits
     /// are needed, so it has to run.
-    pub fn find(&mut self, prompt: &[TokenId]) -> Option<Found> {
+    pub(super) fn find(&mut self, prompt: &[TokenId]) -> Option<Found> {
         self.clock += 1;
         let most = prompt.len().saturating_sub(1);
         let entry = self.entries.iter_mut().max_by_key(|e| common(&e.tokens, prompt))?;
@@ -83,7 +83,7 @@ impl PrefixCache {
 
     /// Remembers a prompt; returns the length of its prefix that is to be cached, if any: what it
     /// shares with an earlier one, or all of it if no prefix of it is known.
-    pub fn meet(&mut self, prompt: &[TokenId]) -> Option<usize> {
+    pub(super) fn meet(&mut self, prompt: &[TokenId]) -> Option<usize> {
         if self.most_bytes == 0 {
             return None;
         }
@@ -101,7 +101,7 @@ impl PrefixCache {
     }
 
     /// Caches a prefix, unless it is cached already or exceeds the whole limit.
-    pub fn keep(&mut self, tokens: &[TokenId], caches: CachedPrefix) {
+    pub(super) fn keep(&mut self, tokens: &[TokenId], caches: CachedPrefix) {
         self.clock += 1;
         let same = self.prompts.iter().filter(|p| common(p, tokens) == tokens.len()).count();
         let is_of_one = same < 2;
@@ -133,7 +133,7 @@ pub(super) struct Found {
 
 impl Found {
     /// Returns a copy for one request.
-    pub fn copy(&self) -> CachedPrefix {
+    pub(super) fn copy(&self) -> CachedPrefix {
         let (target, draft) = &*self.caches;
         (target.prefix(self.len), draft.as_ref().map(|c| c.prefix(self.len)))
     }

@@ -16,7 +16,7 @@ pub(super) struct PrefixReader<'a> {
 impl PrefixReader<'_> {
     /// Returns the logits after the first `from` tokens, which are at least one, and after each later
     /// one. The token before the first of them goes through the model even if it is in the cache.
-    pub fn logits_from(&mut self, tokens: &[TokenId], from: usize) -> Result<Vec<Vec<f32>>> {
+    pub(super) fn logits_from(&mut self, tokens: &[TokenId], from: usize) -> Result<Vec<Vec<f32>>> {
         let shared = self.seen.iter().zip(tokens).take_while(|(a, b)| a == b).count();
         let keep = shared.min(from - 1);
         self.cache.truncate(keep);

@@ -82,27 +82,27 @@ pub(super) struct Transcript {
 
 impl Transcript {
     /// Returns the number of output tokens.
-    pub fn emitted(&self) -> usize {
+    pub(super) fn emitted(&self) -> usize {
         self.history.len() - self.prompt
     }
 
     /// Returns the number of tokens that may follow.
-    pub fn left(&self) -> usize {
+    pub(super) fn left(&self) -> usize {
         self.max_tokens - self.emitted()
     }
 
     /// Returns the output tokens.
-    pub fn tokens(&self) -> &[TokenId] {
+    pub(super) fn tokens(&self) -> &[TokenId] {
         &self.history[self.prompt..]
     }
 
     /// Returns true if the request was cancelled.
-    pub fn is_cancelled(&self) -> bool {
+    pub(super) fn is_cancelled(&self) -> bool {
         self.cancel.iter().any(CancelToken::is_cancelled)
     }
 
     /// Returns the part of a text after the thinking; `text` begins with the output.
-    pub fn answer_in<'t>(&self, text: &'t [u8]) -> &'t [u8] {
+    pub(super) fn answer_in<'t>(&self, text: &'t [u8]) -> &'t [u8] {
         let begins = || self.thinking.as_ref().and_then(|t| t.answer_begins(text, text.len()));
         &text[self.answer.or_else(begins).unwrap_or(text.len())..]
     }
@@ -113,12 +113,12 @@ impl Transcript {
     }
 
     /// Returns the answer as text, if it has begun.
-    pub fn answer_text(&self) -> Option<String> {
+    pub(super) fn answer_text(&self) -> Option<String> {
         self.answer.map(|_| String::from_utf8_lossy(self.answer_bytes()).into_owned())
     }
 
     /// Returns the reason if the generation has ended.
-    pub fn finished(&self) -> Option<Finish> {
+    pub(super) fn finished(&self) -> Option<Finish> {
         match self.ending {
             Some(Ending::Model) => return Some(Finish::Stop),
             Some(Ending::Token(token)) => return Some(Finish::StopToken { token }),
@@ -155,31 +155,31 @@ impl Transcript {
     }
 
     /// Returns true if the text satisfies the constraint as it is.
-    pub fn is_complete(&self) -> bool {
+    pub(super) fn is_complete(&self) -> bool {
         let Some(matcher) = &self.matcher else { return true };
         satisfies(matcher, self.tokens(), &self.text, &self.vocab)
     }
 
     /// Returns true if the model thinks and its budget is used up.
-    pub fn is_thinking_over(&self) -> bool {
+    pub(super) fn is_thinking_over(&self) -> bool {
         self.thinking_budget_spent(&self.text, self.emitted(), self.answer.is_some())
     }
 
     /// Returns true if the thinking budget is used up after `emitted` tokens whose bytes are
     /// `text`.
-    pub fn thinking_budget_spent(&self, text: &[u8], emitted: usize, answering: bool) -> bool {
+    pub(super) fn thinking_budget_spent(&self, text: &[u8], emitted: usize, answering: bool) -> bool {
         !answering && self.thinking.as_ref().is_some_and(|t| t.is_over(text, emitted))
     }
 
     /// Returns true if the output can still be completed within the limit after `token`, which
     /// leads to `next` and is the `emitted`-th. Always true unless completion was requested.
-    pub fn can_end(&mut self, next: &Matcher, token: TokenId, emitted: usize) -> bool {
+    pub(super) fn can_end(&mut self, next: &Matcher, token: TokenId, emitted: usize) -> bool {
         let Some(closer) = &mut self.completion_keeper else { return true };
         closer.advance(next, self.vocab.token_bytes(token), self.max_tokens - emitted)
     }
 
     /// Appends a token that the matcher has accepted.
-    pub fn emit(&mut self, token: TokenId, logprob: Option<TokenLogprob>) {
+    pub(super) fn emit(&mut self, token: TokenId, logprob: Option<TokenLogprob>) {
         let bytes = self.vocab.token_bytes(token);
         self.history.push(token);
         self.text.extend_from_slice(bytes);
@@ -197,7 +197,7 @@ impl Transcript {
     }
 
     /// Appends a token that the matcher has accepted, without verification.
-    pub fn emit_unverified(&mut self, token: TokenId, source: TokenSource) {
+    pub(super) fn emit_unverified(&mut self, token: TokenId, source: TokenSource) {
         if let Some(watch) = &mut self.watch {
             watch.advance(self.vocab.token_bytes(token));
         }
@@ -211,7 +211,7 @@ impl Transcript {
     }
 
     /// Appends the completion of the output; returns its number of tokens.
-    pub fn emit_completion(&mut self) -> usize {
+    pub(super) fn emit_completion(&mut self) -> usize {
         let tokens = self.completion_keeper.as_ref().map(|c| c.tokens(&self.vocab)).unwrap_or_default();
         let mut emitted = 0;
         for token in tokens {
@@ -230,7 +230,7 @@ impl Transcript {
 
     /// Takes back the output after a cut in a string, of which the watch knows. The next position
     /// closes the string. Returns the number of tokens taken back.
-    pub fn take_back(&mut self, to: CutPoint) -> usize {
+    pub(super) fn take_back(&mut self, to: CutPoint) -> usize {
         let gone = self.emitted() - to.tokens;
         self.history.truncate(self.prompt + to.tokens);
         self.text.truncate(to.bytes);
@@ -246,13 +246,13 @@ impl Transcript {
 
     /// Returns the sum of the known log-probabilities and their number, the token that ended the
     /// output included.
-    pub fn score(&self) -> (f64, usize) {
+    pub(super) fn score(&self) -> (f64, usize) {
         let known = self.reports.logprobs.iter().flatten().chain([&self.reports.end_logprob]).flatten();
         known.fold((0.0, 0), |(sum, count), known| (sum + f64::from(known.masked), count + 1))
     }
 
     /// Returns the confidence in each value of the answer, if requested.
-    pub fn confidence(&self) -> Vec<ValueConfidence> {
+    pub(super) fn confidence(&self) -> Vec<ValueConfidence> {
         let (Some(free), Some(logprobs), Some(at)) =
             (&self.reports.free, &self.reports.logprobs, self.answer)
         else {
@@ -273,7 +273,7 @@ impl Transcript {
     }
 
     /// Returns the spans of the source in the answer.
-    pub fn source_spans(&self) -> Vec<SourceSpan> {
+    pub(super) fn source_spans(&self) -> Vec<SourceSpan> {
         let (Some(matcher), Some(at)) = (&self.matcher, self.answer) else { return Vec::new() };
         let spans = matcher.source_spans().into_iter().filter(|span| span.output.start >= at);
         spans

@@ -19,7 +19,7 @@
 //! as an extraction.
 
 /// The lowest share of a cost that is believed.
-pub const MIN_BELIEVED: f64 = 1.0 / 3.0;
+pub(super) const MIN_BELIEVED: f64 = 1.0 / 3.0;
 /// Amount by which the share falls after a forward that left something out.
 const INITIAL_STEP: f64 = 1.0 / 32.0;
 /// Lowest value of that amount, to which it falls after trials that confirmed the cost.
@@ -27,7 +27,7 @@ const MIN_STEP: f64 = 1.0 / 4096.0;
 
 /// The trust in one cost table.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct CostTrust {
+pub(crate) struct CostTrust {
     share: f64,
     step: f64,
 }
@@ -40,7 +40,7 @@ impl Default for CostTrust {
 
 /// The gate's decisions before a forward.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct CostDecision {
+pub(crate) struct CostDecision {
     /// True if something was left out that would pay at [`MIN_BELIEVED`] of its cost.
     pub left_out: bool,
     /// True if something was taken that does not pay at its full cost.
@@ -49,12 +49,12 @@ pub struct CostDecision {
 
 impl CostTrust {
     /// Returns the share of a cost that is believed.
-    pub fn share(&self) -> f64 {
+    pub(crate) fn share(&self) -> f64 {
         self.share
     }
 
     /// Learns from a forward; `less` is true if it took less time than the table says.
-    pub fn learn(&mut self, decided: CostDecision, less: bool) {
+    pub(crate) fn learn(&mut self, decided: CostDecision, less: bool) {
         if decided.tried && !less {
             *self = CostTrust { share: 1.0, step: (self.step / 2.0).max(MIN_STEP) };
         } else if decided.left_out {

@@ -42,24 +42,24 @@ pub(super) struct Values {
 
 impl Wording {
     /// Reads the user message as a template.
-    pub fn new(system: &str, user: &str) -> Result<Self> {
+    pub(super) fn new(system: &str, user: &str) -> Result<Self> {
         Ok(Wording { system: system.to_owned(), user: Template::new(user, PLACEHOLDERS, &["text"])? })
     }
 
     /// Returns the wording that the embedded models were trained on.
-    pub fn trained() -> Result<Self> {
+    pub(super) fn trained() -> Result<Self> {
         Wording::new(SYSTEM, TRAINED)
     }
 
     /// Returns the wording for all other models.
-    pub fn general() -> Result<Self> {
+    pub(super) fn general() -> Result<Self> {
         Wording::new(SYSTEM, USER.trim_end())
     }
 
     /// Renders the prompt about a text: by a chat template, or in ChatML if there is none and the
     /// vocabulary has its tokens, or as plain text. The system message goes into the user's if a
     /// template has no place for it.
-    pub fn prompt(
+    pub(super) fn prompt(
         &self,
         values: &Values,
         text: &str,

@@ -62,18 +62,18 @@ pub(super) struct Balance {
 
 impl Balance {
     /// Returns true if the next region should have help.
-    pub fn pays(&mut self, now: Instant) -> bool {
+    pub(super) fn pays(&mut self, now: Instant) -> bool {
         self.alone_until = self.alone_until.filter(|end| now < *end);
         self.alone_until.is_none()
     }
 
     /// Returns true if workers lose their cores to other programs.
-    pub fn is_busy(&self) -> bool {
+    pub(super) fn is_busy(&self) -> bool {
         self.is_busy
     }
 
     /// Learns from a region that began at `begin` and had help.
-    pub fn observe(&mut self, begin: Instant, region: Region) {
+    pub(super) fn observe(&mut self, begin: Instant, region: Region) {
         let total = region.total.as_secs_f64();
         // With no items of its own it would have waited all the time.
         self.saved += region.on_core.as_secs_f64() / region.own.max(1e-3) - total;

@@ -250,7 +250,7 @@ struct Asking {
 
 impl Pool {
     /// Creates a pool of this number of workers.
-    pub fn new(workers: usize) -> Pool {
+    pub(super) fn new(workers: usize) -> Pool {
         let workers = workers.min(MOST_WORKERS);
         let slot = |_| CacheLine(Slot { is_asleep: AtomicBool::new(false), thread: OnceLock::new() });
         let nothing = Work::new(0, 1, &|_| ());
@@ -268,7 +268,7 @@ impl Pool {
         Pool { shared: Arc::new(shared), asking, workers }
     }
 
-    pub fn workers(&self) -> usize {
+    pub(super) fn workers(&self) -> usize {
         self.workers
     }
 
@@ -277,7 +277,7 @@ impl Pool {
     ///
     /// # Panics
     /// If `work` panics, after all threads have left it.
-    pub fn run(&self, items: usize, helpers: usize, work: &Run<'_>) {
+    pub(super) fn run(&self, items: usize, helpers: usize, work: &Run<'_>) {
         let mut asking = match self.asking.try_lock() {
             Ok(asking) => asking,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),

@@ -21,7 +21,7 @@ pub(super) struct Distribution {
 
 impl Distribution {
     /// Computes both from logits, the packed mask row and a temperature above 0.
-    pub fn of(logits: &[f32], row: &[u32], temperature: f64) -> Self {
+    pub(super) fn of(logits: &[f32], row: &[u32], temperature: f64) -> Self {
         let is_legal = |id: usize| row.get(id / 32).is_some_and(|word| word >> (id % 32) & 1 == 1);
         let legal: Vec<bool> = (0..logits.len()).map(is_legal).collect();
         Distribution {
@@ -32,13 +32,13 @@ impl Distribution {
     }
 
     /// Returns the share of the model's probability that the mask rejects.
-    pub fn rejected(&self) -> f64 {
+    pub(super) fn rejected(&self) -> f64 {
         let pairs = self.raw.iter().zip(&self.legal);
         pairs.map(|(p, legal)| if *legal { 0.0 } else { *p }).sum()
     }
 
     /// Returns the number of legal tokens.
-    pub fn legal_count(&self) -> usize {
+    pub(super) fn legal_count(&self) -> usize {
         self.legal.iter().filter(|legal| **legal).count()
     }
 }

@@ -76,13 +76,13 @@ pub(super) struct ToyMachine {
 
 impl ToyMachine {
     /// Returns the machine, compiled at the first call.
-    pub fn get() -> Result<&'static ToyMachine> {
+    pub(super) fn get() -> Result<&'static ToyMachine> {
         static MACHINE: OnceLock<Result<ToyMachine>> = OnceLock::new();
         MACHINE.get_or_init(build).as_ref().map_err(Clone::clone)
     }
 
     /// Returns the logits of a profile after some words, which the machine accepts.
-    pub fn logits(&self, profile: Profile, words: &[TokenId]) -> Vec<f32> {
+    pub(super) fn logits(&self, profile: Profile, words: &[TokenId]) -> Vec<f32> {
         let mut walk = self.fsm.walk();
         for &word in words {
             walk.advance(word);
@@ -115,7 +115,7 @@ impl ToyMachine {
 
     /// Returns true if a word has a transition that compiling removed, because no end can be reached
     /// from its target.
-    pub fn leads_nowhere(&self, words: &[TokenId], word: TokenId) -> bool {
+    pub(super) fn leads_nowhere(&self, words: &[TokenId], word: TokenId) -> bool {
         let mut walk = self.fsm.walk();
         words.iter().all(|&word| walk.advance(word)) && walk.advance(word) && walk.states() == [TRAP]
     }

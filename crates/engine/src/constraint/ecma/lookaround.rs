@@ -74,7 +74,7 @@ pub(in crate::constraint) struct Looks(Vec<Look>);
 
 impl Looks {
     /// Returns the HIR assertion that represents a look-around; `None` for one too many.
-    pub fn slot(&mut self, look: Look) -> Option<Hir> {
+    pub(crate) fn slot(&mut self, look: Look) -> Option<Hir> {
         let index = self.0.iter().position(|known| *known == look).unwrap_or(self.0.len());
         let &slot = LOOKAROUND_SLOTS.get(index)?;
         if index == self.0.len() {
@@ -85,7 +85,7 @@ impl Looks {
 
     /// Returns the condition `\b`: a character of the class `word` on exactly one side. With
     /// `inside`, that of `\B`: on both sides or on neither.
-    pub fn word_boundary(&mut self, word: &Hir, inside: bool) -> Option<Hir> {
+    pub(crate) fn word_boundary(&mut self, word: &Hir, inside: bool) -> Option<Hir> {
         let mut side = |ahead, negated| self.slot(Look { ahead, negated, body: word.clone() });
         let sides = [side(false, false)?, side(false, true)?, side(true, false)?, side(true, true)?];
         let pairs = if inside { [(0, 2), (1, 3)] } else { [(0, 3), (1, 2)] };

@@ -176,7 +176,7 @@ impl Grammar {
     }
 
     /// Returns the literals of all rules.
-    pub fn literals(&self) -> impl Iterator<Item = &[u8]> {
+    pub(super) fn literals(&self) -> impl Iterator<Item = &[u8]> {
         self.exprs.iter().filter_map(|expr| match expr {
             Expr::Literal(text) => Some(&text[..]),
             _ => None,

@@ -125,7 +125,7 @@ impl Doc {
     }
 
     /// Replaces the root by a copy that is specific to a dynamic scope.
-    pub fn set_root(&mut self, root: Id) {
+    pub(crate) fn set_root(&mut self, root: Id) {
         self.root = root;
     }
 
@@ -142,7 +142,7 @@ impl Doc {
 
     /// Copies a value with other children, given in the order of its own. The copy of a root is a
     /// root.
-    pub fn copy(&mut self, id: Id, children: &[(Symbol, Id)]) -> Id {
+    pub(crate) fn copy(&mut self, id: Id, children: &[(Symbol, Id)]) -> Id {
         let copy = match self.value(id) {
             Value::Array { .. } => self.close_array(children),
             Value::Object { .. } => self.close_object(children),
@@ -154,33 +154,33 @@ impl Doc {
         copy
     }
 
-    pub fn root(&self) -> Id {
+    pub(crate) fn root(&self) -> Id {
         self.root
     }
 
-    pub fn value(&self, id: Id) -> Value {
+    pub(crate) fn value(&self, id: Id) -> Value {
         self.values[id.0 as usize]
     }
 
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.values.len()
     }
 
-    pub fn name(&self, name: Symbol) -> &str {
+    pub(crate) fn name(&self, name: Symbol) -> &str {
         self.symbols.get(name)
     }
 
     /// Returns the symbol of a string that occurs in the document or was interned later.
-    pub fn lookup(&self, text: &str) -> Option<Symbol> {
+    pub(crate) fn lookup(&self, text: &str) -> Option<Symbol> {
         self.symbols.find(text)
     }
 
-    pub fn intern(&mut self, text: &str) -> Symbol {
+    pub(crate) fn intern(&mut self, text: &str) -> Symbol {
         self.symbols.intern(text)
     }
 
     /// Returns the members of an object, in order; empty for other values.
-    pub fn members(&self, id: Id) -> &[(Symbol, Id)] {
+    pub(crate) fn members(&self, id: Id) -> &[(Symbol, Id)] {
         match self.value(id) {
             Value::Object { first, len } => &self.members[first as usize..(first + len) as usize],
             _ => &[],
@@ -188,7 +188,7 @@ impl Doc {
     }
 
     /// Returns the elements of an array, in order; empty for other values.
-    pub fn elements(&self, id: Id) -> &[Id] {
+    pub(crate) fn elements(&self, id: Id) -> &[Id] {
         match self.value(id) {
             Value::Array { first, len } => &self.elements[first as usize..(first + len) as usize],
             _ => &[],
@@ -196,7 +196,7 @@ impl Doc {
     }
 
     /// Returns the names that an object has; empty for other values.
-    pub fn names(&self, id: Id) -> SymbolSet {
+    pub(crate) fn names(&self, id: Id) -> SymbolSet {
         let Value::Object { first, .. } = self.value(id) else { return SymbolSet::default() };
         let Some(&[(a, b), (c, d)]) = self.members[..first as usize].last_chunk() else {
             return SymbolSet::default();
@@ -222,7 +222,7 @@ impl Doc {
     }
 
     /// Returns the member of that name.
-    pub fn get(&self, id: Id, name: impl Into<Symbol>) -> Option<Id> {
+    pub(crate) fn get(&self, id: Id, name: impl Into<Symbol>) -> Option<Id> {
         let name = name.into();
         if !self.names(id).may_have(name) {
             return None;
@@ -231,12 +231,12 @@ impl Doc {
     }
 
     /// Returns the member of that name; `null` counts as absent.
-    pub fn member(&self, id: Id, name: &str) -> Option<Id> {
+    pub(crate) fn member(&self, id: Id, name: &str) -> Option<Id> {
         self.get(id, self.lookup(name)?).filter(|&member| self.value(member) != Value::Null)
     }
 
     /// Returns a value as JSON text.
-    pub fn written(&self, id: Id) -> String {
+    pub(crate) fn written(&self, id: Id) -> String {
         let mut text = Vec::new();
         self.write(id, &mut text);
         // It is written from strings, so it is UTF-8 and nothing is lost here.
@@ -244,19 +244,19 @@ impl Doc {
     }
 
     /// Returns the decoded text of a string value.
-    pub fn string(&self, id: Id) -> Option<Symbol> {
+    pub(crate) fn string(&self, id: Id) -> Option<Symbol> {
         match self.value(id) {
             Value::String(name) => Some(name),
             _ => None,
         }
     }
 
-    pub fn parent(&self, id: Id) -> Option<Id> {
+    pub(crate) fn parent(&self, id: Id) -> Option<Id> {
         self.parents[id.0 as usize].map(|p| p.id)
     }
 
     /// Returns the JSON pointer (RFC 6901) of a value in its document.
-    pub fn pointer(&self, id: Id) -> String {
+    pub(crate) fn pointer(&self, id: Id) -> String {
         self.pointer_and_root(id).0
     }
 
@@ -282,7 +282,7 @@ impl Doc {
     }
 
     /// Returns the location of a value, for errors.
-    pub fn place(&self, id: Id) -> Place {
+    pub(crate) fn place(&self, id: Id) -> Place {
         let (pointer, root) = self.pointer_and_root(id);
         match self.further_roots.get(&root) {
             Some(uri) => Place::Document { uri: uri.clone(), pointer },
@@ -297,7 +297,7 @@ impl Doc {
     }
 
     /// Returns a string value outside the document tree.
-    pub fn string_value(&mut self, text: Symbol) -> Id {
+    pub(crate) fn string_value(&mut self, text: Symbol) -> Id {
         if let Some(&id) = self.name_strings.get(&text) {
             return id;
         }

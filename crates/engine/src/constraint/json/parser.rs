@@ -16,12 +16,12 @@ use crate::error::{Error, ErrorKind, Place, Result};
 
 impl Doc {
     /// Parses any JSON text.
-    pub fn parse(text: &str) -> Result<Doc> {
+    pub(crate) fn parse(text: &str) -> Result<Doc> {
         Doc::with(text, None)
     }
 
     /// Parses a text of a language that shares symbols, without the texts that it leaves out.
-    pub fn of(language: &'static Language, text: &str) -> Result<Doc> {
+    pub(crate) fn of(language: &'static Language, text: &str) -> Result<Doc> {
         Doc::with(text, Some(language))
     }
 
@@ -32,7 +32,7 @@ impl Doc {
     }
 
     /// Parses another text of the same language into the same arena and returns its root.
-    pub fn add(&mut self, uri: &str, text: &str) -> Result<Id> {
+    pub(crate) fn add(&mut self, uri: &str, text: &str) -> Result<Id> {
         let root = self.read(text).map_err(|e| e.at(Place::File(uri.into())))?;
         self.further_roots.insert(root, uri.to_string());
         Ok(root)

@@ -22,43 +22,43 @@ pub(in crate::constraint) struct SymbolSet(pub u128);
 pub(in crate::constraint) const FIRST_SHARED: u32 = 127;
 
 impl SymbolSet {
-    pub const ALL: SymbolSet = SymbolSet(u128::MAX);
+    pub(crate) const ALL: SymbolSet = SymbolSet(u128::MAX);
     /// Symbols that share a bit.
     #[cfg(test)]
     const OTHERS: SymbolSet = SymbolSet(1 << FIRST_SHARED);
 
     /// Returns the set of one symbol.
-    pub const fn one(symbol: Symbol) -> SymbolSet {
+    pub(crate) const fn one(symbol: Symbol) -> SymbolSet {
         SymbolSet(1 << if symbol.0 < FIRST_SHARED { symbol.0 } else { FIRST_SHARED })
     }
 
     /// Returns the union.
-    pub const fn or(self, other: SymbolSet) -> SymbolSet {
+    pub(crate) const fn or(self, other: SymbolSet) -> SymbolSet {
         SymbolSet(self.0 | other.0)
     }
 
     /// Returns the intersection.
-    pub const fn and(self, other: SymbolSet) -> SymbolSet {
+    pub(crate) const fn and(self, other: SymbolSet) -> SymbolSet {
         SymbolSet(self.0 & other.0)
     }
 
     /// Returns the symbols that are not in `other`.
-    pub const fn without(self, other: SymbolSet) -> SymbolSet {
+    pub(crate) const fn without(self, other: SymbolSet) -> SymbolSet {
         SymbolSet(self.0 & !other.0)
     }
 
     /// Returns true if the intersection is not empty.
-    pub const fn meet(self, other: SymbolSet) -> bool {
+    pub(crate) const fn meet(self, other: SymbolSet) -> bool {
         self.0 & other.0 != 0
     }
 
-    pub const fn is_empty(self) -> bool {
+    pub(crate) const fn is_empty(self) -> bool {
         self.0 == 0
     }
 
     /// Returns true if the set may contain the symbol. For a symbol without a bit of its own,
     /// another such symbol may be meant.
-    pub fn may_have(self, symbol: impl Into<Symbol>) -> bool {
+    pub(crate) fn may_have(self, symbol: impl Into<Symbol>) -> bool {
         self.meet(SymbolSet::one(symbol.into()))
     }
 }

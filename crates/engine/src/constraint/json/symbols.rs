@@ -46,7 +46,7 @@ impl Entry {
 impl SymbolTable {
     /// Creates a table, on top of a shared one if there is one, with room for the strings of a text
     /// of `bytes` bytes.
-    pub fn on(shared: Option<&'static SymbolTable>, bytes: usize) -> SymbolTable {
+    pub(crate) fn on(shared: Option<&'static SymbolTable>, bytes: usize) -> SymbolTable {
         SymbolTable {
             shared,
             text: String::with_capacity(bytes / 3),
@@ -60,7 +60,7 @@ impl SymbolTable {
         self.shared.map_or(0, |shared| shared.ends.len() as u32)
     }
 
-    pub fn get(&self, name: Symbol) -> &str {
+    pub(crate) fn get(&self, name: Symbol) -> &str {
         match (self.shared, name.0.checked_sub(self.first())) {
             (Some(shared), None) => shared.get(name),
             (_, at) => word(&self.text, &self.ends, at.unwrap_or(0)),
@@ -68,12 +68,12 @@ impl SymbolTable {
     }
 
     /// Returns the symbols that were added to this table, in their order.
-    pub fn all(&self) -> impl Iterator<Item = Symbol> + use<> {
+    pub(crate) fn all(&self) -> impl Iterator<Item = Symbol> + use<> {
         let first = self.first();
         (first..first + self.ends.len() as u32).map(Symbol)
     }
 
-    pub fn find(&self, text: &str) -> Option<Symbol> {
+    pub(crate) fn find(&self, text: &str) -> Option<Symbol> {
         self.find_hashed(text, FxBuildHasher.hash_one(text))
     }
 
@@ -85,7 +85,7 @@ impl SymbolTable {
 
     /// Returns the symbol of a string. Symbols are numbered in the order in which strings are
     /// added.
-    pub fn intern(&mut self, text: &str) -> Symbol {
+    pub(crate) fn intern(&mut self, text: &str) -> Symbol {
         let hash = FxBuildHasher.hash_one(text);
         if let Some(name) = self.find_hashed(text, hash) {
             return name;

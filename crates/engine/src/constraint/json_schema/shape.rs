@@ -23,7 +23,7 @@ use crate::error::{Error, ErrorKind};
 
 /// Constraints on numbers.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct NumberPart {
+pub(super) struct NumberPart {
     pub min: Option<Bound>,
     pub max: Option<Bound>,
     /// Maximum number of digits after the point that matter (`multipleOf` 0.1, 0.01, …).
@@ -35,14 +35,14 @@ pub struct NumberPart {
 }
 
 impl NumberPart {
-    pub fn at_least(&mut self, bound: Bound) {
+    pub(super) fn at_least(&mut self, bound: Bound) {
         let tighter = |old: &Bound| (&bound.value, bound.exclusive) > (&old.value, old.exclusive);
         if self.min.as_ref().is_none_or(tighter) {
             self.min = Some(bound);
         }
     }
 
-    pub fn at_most(&mut self, bound: Bound) {
+    pub(super) fn at_most(&mut self, bound: Bound) {
         let tighter = |old: &Bound| (&bound.value, !bound.exclusive) < (&old.value, !old.exclusive);
         if self.max.as_ref().is_none_or(tighter) {
             self.max = Some(bound);
@@ -59,7 +59,7 @@ impl NumberPart {
 
 /// Constraints on strings.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct StringPart {
+pub(super) struct StringPart {
     pub min: u32,
     pub max: Option<u32>,
     /// Tests with the schema value they come from; `false`: the test must fail.
@@ -67,7 +67,7 @@ pub struct StringPart {
 }
 
 impl StringPart {
-    pub fn add(&mut self, test: Test, holds: bool, at: Id) {
+    pub(super) fn add(&mut self, test: Test, holds: bool, at: Id) {
         if !self.tests.iter().any(|t| t.0 == test && t.1 == holds) {
             self.tests.push((test, holds, at));
         }
@@ -76,7 +76,7 @@ impl StringPart {
 
 /// Bound on the number of items that satisfy a term.
 #[derive(Debug, Clone, PartialEq)]
-pub struct ContainsBound {
+pub(super) struct ContainsBound {
     /// Term of an item that counts.
     pub counts: Term,
     /// Term of an item that does not count.
@@ -91,7 +91,7 @@ pub struct ContainsBound {
 
 /// Constraints on arrays.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct ArrayPart {
+pub(super) struct ArrayPart {
     pub prefix: Vec<Terms>,
     /// Terms of the items after the prefix.
     pub rest: Terms,
@@ -105,7 +105,7 @@ pub struct ArrayPart {
 
 impl ArrayPart {
     /// Merges terms for the first items, if there are any, and for all others.
-    pub fn each_item(&mut self, prefix: &[Option<Term>], rest: Option<Term>) {
+    pub(super) fn each_item(&mut self, prefix: &[Option<Term>], rest: Option<Term>) {
         while self.prefix.len() < prefix.len() {
             self.prefix.push(self.rest.clone());
         }
@@ -123,7 +123,7 @@ impl ArrayPart {
 
 /// What one schema object asserts about properties that it does not declare.
 #[derive(Debug)]
-pub struct Group {
+pub(super) struct Group {
     /// Patterns with their schemas.
     pub patterns: Schemas,
     /// Schema of names that no pattern matches.
@@ -133,40 +133,40 @@ pub struct Group {
 /// Terms of properties, by name. The alternatives of a choice share it: many are dropped before
 /// they add anything about properties.
 #[derive(Debug, Clone, Default)]
-pub struct PropertyTerms(Option<Rc<Properties>>);
+pub(super) struct PropertyTerms(Option<Rc<Properties>>);
 
 type Properties = SmallMap<Terms, 6>;
 
 impl PropertyTerms {
-    pub fn get(&self, name: &Symbol) -> Option<&Terms> {
+    pub(super) fn get(&self, name: &Symbol) -> Option<&Terms> {
         self.0.as_ref()?.get(*name)
     }
 
-    pub fn contains_key(&self, name: &Symbol) -> bool {
+    pub(super) fn contains_key(&self, name: &Symbol) -> bool {
         self.get(name).is_some()
     }
 
-    pub fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    pub fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.0.as_ref().map_or(0, |known| known.len())
     }
 
-    pub fn keys(&self) -> impl Iterator<Item = Symbol> {
+    pub(super) fn keys(&self) -> impl Iterator<Item = Symbol> {
         self.0.iter().flat_map(|known| known.names())
     }
 
     /// Returns the map for a change; copies it if it is shared.
-    pub fn change(&mut self) -> &mut Properties {
+    pub(super) fn change(&mut self) -> &mut Properties {
         Rc::make_mut(self.0.get_or_insert_default())
     }
 }
 
 /// A demand: a property must exist with one of these names and a value that satisfies the term.
 #[derive(Debug, Clone)]
-pub struct ExistsProperty {
+pub(super) struct ExistsProperty {
     pub names: Names,
     /// Term of the value; `None`: any value.
     pub value: Option<Term>,
@@ -176,7 +176,7 @@ pub struct ExistsProperty {
 
 /// A set of property names.
 #[derive(Debug, Clone, Copy)]
-pub enum Names {
+pub(super) enum Names {
     /// Names that the schema neither lists in `properties` nor matches in `patternProperties`.
     Undeclared(Id),
     /// Names that match the pattern.
@@ -189,7 +189,7 @@ pub enum Names {
 
 /// Constraints on objects.
 #[derive(Debug, Clone, Default)]
-pub struct ObjectPart {
+pub(super) struct ObjectPart {
     /// Names declared by `properties`, in the order of the output.
     pub order: NameList,
     /// All names with terms, and their terms.
@@ -213,7 +213,7 @@ pub struct ObjectPart {
 }
 
 impl ObjectPart {
-    pub fn is_free(&self) -> bool {
+    pub(super) fn is_free(&self) -> bool {
         // Order, place and policy forbid nothing. A field that is left out here is an error.
         let ObjectPart {
             values,
@@ -236,7 +236,7 @@ impl ObjectPart {
 
 /// A keyword that is not supported. It matters only if a value of one of these types is possible.
 #[derive(Debug)]
-pub struct Refusal {
+pub(super) struct Refusal {
     pub types: Types,
     pub at: Id,
     pub message: String,
@@ -244,14 +244,14 @@ pub struct Refusal {
 }
 
 impl Refusal {
-    pub fn error(&self, context: &SchemaContext<'_>) -> Error {
+    pub(super) fn error(&self, context: &SchemaContext<'_>) -> Error {
         context.error(ErrorKind::Unsupported, self.at, self.message.clone()).hint(self.hint)
     }
 }
 
 /// Everything that applies to one value.
 #[derive(Debug, Clone, Default)]
-pub struct Shape {
+pub(super) struct Shape {
     pub types: Types,
     /// If a `const` or `enum` applies: the values of the shortest one. They are filtered by
     /// `terms`.
@@ -270,7 +270,7 @@ pub struct Shape {
 
 impl Shape {
     /// Returns true if every JSON value is allowed.
-    pub fn is_free(&self) -> bool {
+    pub(super) fn is_free(&self) -> bool {
         let Shape { types, literals, terms: _, first_filter: _, number, string, array, object, refusals } =
             self;
         let is_plain = *types == Types::ALL && literals.is_none() && refusals.is_empty() && object.is_free();
@@ -280,7 +280,7 @@ impl Shape {
     }
 
     /// Bounds the number of characters, items or properties, whichever a keyword counts.
-    pub fn bound_count(&mut self, keyword: Keyword, (min, max): (u32, Option<u32>), at: Id) {
+    pub(super) fn bound_count(&mut self, keyword: Keyword, (min, max): (u32, Option<u32>), at: Id) {
         let (least, most) = match keyword.definition().about {
             Types::STRING => (&mut self.string.min, &mut self.string.max),
             Types::ARRAY => (&mut self.array.min, &mut self.array.max),
@@ -296,7 +296,7 @@ impl Shape {
     }
 
     /// Removes types whose own bounds contradict each other.
-    pub fn drop_contradictions(&mut self) {
+    pub(super) fn drop_contradictions(&mut self) {
         if self.number.is_empty() {
             self.types = self.types.without(Types::NUMBER);
         }
@@ -314,6 +314,6 @@ impl Shape {
 }
 
 /// Lowers an upper bound to `new`, if that is smaller.
-pub fn lower_max(old: &mut Option<u32>, new: u32) {
+pub(super) fn lower_max(old: &mut Option<u32>, new: u32) {
     *old = Some(old.map_or(new, |o| o.min(new)));
 }

@@ -19,7 +19,7 @@ const MAX_SCANNED_NAMES: usize = 16;
 
 /// Values by name, of which N need no allocation.
 #[derive(Debug, Clone)]
-pub struct SmallMap<T, const N: usize> {
+pub(super) struct SmallMap<T, const N: usize> {
     list: SmallVec<[(Symbol, T); N]>,
     /// Position of each name in the list, once there are more than [`MAX_SCANNED_NAMES`].
     index: FxHashMap<Symbol, u32>,
@@ -32,28 +32,28 @@ impl<T, const N: usize> Default for SmallMap<T, N> {
 }
 
 impl<T, const N: usize> SmallMap<T, N> {
-    pub fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.list.len()
     }
 
-    pub fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.list.is_empty()
     }
 
-    pub fn contains(&self, name: Symbol) -> bool {
+    pub(super) fn contains(&self, name: Symbol) -> bool {
         self.position(name).is_some()
     }
 
-    pub fn get(&self, name: Symbol) -> Option<&T> {
+    pub(super) fn get(&self, name: Symbol) -> Option<&T> {
         self.position(name).map(|at| &self.list[at].1)
     }
 
-    pub fn get_mut(&mut self, name: Symbol) -> Option<&mut T> {
+    pub(super) fn get_mut(&mut self, name: Symbol) -> Option<&mut T> {
         self.position(name).map(|at| &mut self.list[at].1)
     }
 
     /// Adds a value for a name that has none; returns true if it had none.
-    pub fn insert(&mut self, name: Symbol, value: T) -> bool {
+    pub(super) fn insert(&mut self, name: Symbol, value: T) -> bool {
         let new = !self.contains(name);
         if new {
             self.push(name, value);
@@ -62,12 +62,12 @@ impl<T, const N: usize> SmallMap<T, N> {
     }
 
     /// Reserves memory for `more` further entries.
-    pub fn reserve(&mut self, more: usize) {
+    pub(super) fn reserve(&mut self, more: usize) {
         self.list.reserve(more);
     }
 
     /// Returns the names.
-    pub fn names(&self) -> impl Iterator<Item = Symbol> + '_ {
+    pub(super) fn names(&self) -> impl Iterator<Item = Symbol> + '_ {
         self.list.iter().map(|entry| entry.0)
     }
 

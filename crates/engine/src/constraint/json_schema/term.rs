@@ -23,7 +23,7 @@ use crate::error::Result;
 
 /// One thing that a value must satisfy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Term {
+pub(super) enum Term {
     /// It satisfies the schema.
     Pos(Id),
     /// It violates the schema.
@@ -55,7 +55,7 @@ pub enum Term {
 
 impl Term {
     /// Returns the term that is true exactly if this one is false, if it has that simple form.
-    pub fn opposite(&self) -> Option<Term> {
+    pub(super) fn opposite(&self) -> Option<Term> {
         match *self {
             Term::Pos(id) => Some(Term::Neg(id)),
             Term::Neg(id) => Some(Term::Pos(id)),
@@ -65,19 +65,19 @@ impl Term {
 }
 
 /// Terms that one value must satisfy, in the order in which they were added.
-pub type Terms = SmallVec<[Term; 2]>;
+pub(super) type Terms = SmallVec<[Term; 2]>;
 
 /// Term that nothing satisfies.
-pub const FALSE: Term = Term::Types(Types::NONE);
+pub(super) const FALSE: Term = Term::Types(Types::NONE);
 
-pub fn add_term(terms: &mut Terms, term: Term) {
+pub(super) fn add_term(terms: &mut Terms, term: Term) {
     if !terms.contains(&term) {
         terms.push(term);
     }
 }
 
 /// Removes terms that assert nothing, follows references, and detects what nothing satisfies.
-pub fn tidy(context: &mut SchemaContext<'_>, terms: &[Term]) -> Result<Terms> {
+pub(super) fn tidy(context: &mut SchemaContext<'_>, terms: &[Term]) -> Result<Terms> {
     let mut tidy = Terms::new();
     for term in terms {
         let term = match *term {
@@ -108,7 +108,7 @@ const MIN_INDEXED_TERMS: usize = 64;
 
 /// A set of terms that keeps their order.
 #[derive(Debug, Clone, Default)]
-pub struct TermSet {
+pub(super) struct TermSet {
     list: Terms,
     /// Bit of each term, once there are more than [`MAX_SCANNED_TERMS`]; different terms may share
     /// one.
@@ -119,7 +119,7 @@ pub struct TermSet {
 
 impl TermSet {
     /// Returns true if the set contains a term.
-    pub fn contains(&self, term: &Term) -> bool {
+    pub(super) fn contains(&self, term: &Term) -> bool {
         match self.list.len() {
             MIN_INDEXED_TERMS.. => self.index.contains(term),
             length => (length <= MAX_SCANNED_TERMS || self.bits & bit(term) != 0) && self.list.contains(term),
@@ -127,7 +127,7 @@ impl TermSet {
     }
 
     /// Adds a term; returns true if it was new.
-    pub fn insert(&mut self, term: Term) -> bool {
+    pub(super) fn insert(&mut self, term: Term) -> bool {
         if self.contains(&term) {
             return false;
         }

@@ -38,7 +38,7 @@ fn name(number: usize) -> String {
 
 impl Renamed {
     /// Renames the look-arounds of a pattern.
-    pub fn new(pattern: &str) -> Renamed {
+    pub(super) fn new(pattern: &str) -> Renamed {
         let (mut text, mut openings) = (String::with_capacity(pattern.len()), Vec::new());
         let (mut at, mut classes) = (0, 0);
         while let Some(c) = pattern[at..].chars().next() {
@@ -71,12 +71,12 @@ impl Renamed {
         Renamed { text, openings }
     }
 
-    pub fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.openings.is_empty()
     }
 
     /// Returns the place in the pattern of a place in the text.
-    pub fn original(&self, at: usize) -> usize {
+    pub(super) fn original(&self, at: usize) -> usize {
         let mut shift = 0;
         for (number, (from, to, opening)) in self.openings.iter().enumerate() {
             let long = "(?<>".len() + name(number).len();
@@ -95,7 +95,7 @@ impl Renamed {
     ///
     /// # Errors
     /// `TooComplex` for too many look-arounds, `Unsupported` for line anchors next to them.
-    pub fn resolve(&self, hir: &Hir, pattern: &str) -> Result<(Hir, Looks)> {
+    pub(super) fn resolve(&self, hir: &Hir, pattern: &str) -> Result<(Hir, Looks)> {
         let mut resolver = Resolver { renamed: self, pattern, looks: Looks::default(), found: 0 };
         let resolved = resolver.part(hir)?;
         if resolver.found < self.openings.len() {

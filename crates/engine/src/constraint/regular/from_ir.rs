@@ -17,14 +17,14 @@ pub(crate) const MAX_NFA: usize = 60_000;
 
 impl CharDfa {
     /// Returns the automaton of a regular node.
-    pub fn from_node(ir: &Ir, node: NodeId) -> Result<CharDfa> {
+    pub(crate) fn from_node(ir: &Ir, node: NodeId) -> Result<CharDfa> {
         CharDfa::from_nfa(&ByteNfa::new(ir, node)?)
     }
 }
 
 impl ByteNfa {
     /// Builds the automaton of a regular node.
-    pub fn new(ir: &Ir, node: NodeId) -> Result<ByteNfa> {
+    pub(crate) fn new(ir: &Ir, node: NodeId) -> Result<ByteNfa> {
         let mut nfa = ByteNfa::nothing();
         // Each entry: this node must connect the first state to the second.
         let mut todo = vec![(node, nfa.start, nfa.accept)];

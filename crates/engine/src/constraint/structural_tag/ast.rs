@@ -84,10 +84,10 @@ pub(super) struct CharBounds {
 }
 
 impl CharBounds {
-    pub const FREE: CharBounds = CharBounds { min: 0, max: None };
+    pub(super) const FREE: CharBounds = CharBounds { min: 0, max: None };
 
     /// Returns the bounds of texts with `more` characters.
-    pub fn with(self, more: usize) -> (u32, Option<u32>) {
+    pub(super) fn with(self, more: usize) -> (u32, Option<u32>) {
         let more = u32::try_from(more).unwrap_or(u32::MAX);
         (self.min.saturating_add(more), self.max.map(|max| max.saturating_add(more)))
     }

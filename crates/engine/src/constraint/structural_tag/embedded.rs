@@ -42,7 +42,7 @@ pub(super) struct LeafParser<'a> {
 }
 
 impl<'a> LeafParser<'a> {
-    pub fn new(policy: &'a Policy, source: Quoting<'a>) -> Self {
+    pub(super) fn new(policy: &'a Policy, source: Quoting<'a>) -> Self {
         LeafParser {
             ir: Ir::new(),
             policy,
@@ -55,7 +55,7 @@ impl<'a> LeafParser<'a> {
 
     /// Returns the node of a JSON value valid against the schema at `at`, or of the parameters of a
     /// call. A string at `at` contains the text of the schema.
-    pub fn schema(&mut self, doc: &Doc, at: Id, spelling: ValueEncoding) -> Result<NodeId> {
+    pub(super) fn schema(&mut self, doc: &Doc, at: Id, spelling: ValueEncoding) -> Result<NodeId> {
         let text = match doc.string(at) {
             Some(inner) => doc.name(inner).to_owned(),
             None => doc.written(at),
@@ -90,13 +90,13 @@ impl<'a> LeafParser<'a> {
     }
 
     /// Returns the node of the texts that match a regular expression.
-    pub fn regex(&mut self, doc: &Doc, pattern: &Phrase) -> Result<NodeId> {
+    pub(super) fn regex(&mut self, doc: &Doc, pattern: &Phrase) -> Result<NodeId> {
         let ir = regex::parse(&pattern.text).map_err(|e| e.at(doc.place(pattern.at)))?;
         Ok(self.ir.append(&ir))
     }
 
     /// Returns the node of the texts of a grammar.
-    pub fn grammar(&mut self, doc: &Doc, text: &Phrase) -> Result<NodeId> {
+    pub(super) fn grammar(&mut self, doc: &Doc, text: &Phrase) -> Result<NodeId> {
         let ir = grammar::parse_from(&text.text, self.policy, self.source)
             .map_err(|e| e.at(doc.place(text.at)))?;
         Ok(self.ir.append(&ir))

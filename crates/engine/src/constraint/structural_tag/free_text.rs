@@ -56,7 +56,7 @@ type NodeIx = u32;
 
 impl FreeText {
     /// Refuses a free text before a format that does not begin with fixed text.
-    pub fn check_follow(&self, graph: &TagGraph<'_>, follow: &Follow) -> Result<()> {
+    pub(super) fn check_follow(&self, graph: &TagGraph<'_>, follow: &Follow) -> Result<()> {
         if let (true, Some(open)) = (self.may_end, follow.open) {
             let message = format!(
                 "a free text must be followed by fixed text or by the end of the output, but #{} follows",
@@ -69,7 +69,7 @@ impl FreeText {
     }
 
     /// Builds the states.
-    pub fn build(self, graph: &mut TagGraph<'_>, follow: Follow) -> Result<()> {
+    pub(super) fn build(self, graph: &mut TagGraph<'_>, follow: Follow) -> Result<()> {
         self.check_follow(graph, &follow)?;
         let mut excludes: Vec<Rc<str>> = self.excludes.iter().map(|e| e.text.clone()).collect();
         let (mut stops, mut end) = (follow.texts, follow.end);

@@ -53,7 +53,7 @@ pub(super) struct TagGraph<'a> {
 
 impl<'a> TagGraph<'a> {
     /// Creates an automaton with its end, state 0.
-    pub fn new(doc: &'a Doc, ir: &'a mut Ir) -> TagGraph<'a> {
+    pub(super) fn new(doc: &'a Doc, ir: &'a mut Ir) -> TagGraph<'a> {
         let empty = ir.push(Node::Empty);
         TagGraph {
             doc,
@@ -68,7 +68,7 @@ impl<'a> TagGraph<'a> {
     }
 
     /// Adds a state.
-    pub fn state(&mut self, at: Id) -> Result<StateIx> {
+    pub(super) fn state(&mut self, at: Id) -> Result<StateIx> {
         if self.states.len() + self.nested >= MAX_STATES || self.edges >= MAX_EDGES {
             return Err(self.too_large(at));
         }
@@ -77,7 +77,7 @@ impl<'a> TagGraph<'a> {
     }
 
     /// Adds to the number of characters that free texts look for, and checks the limit.
-    pub fn watch(&mut self, chars: usize, at: Id) -> Result<()> {
+    pub(super) fn watch(&mut self, chars: usize, at: Id) -> Result<()> {
         self.watched += chars;
         if self.watched <= MAX_WATCHED_CHARS {
             return Ok(());
@@ -89,35 +89,35 @@ impl<'a> TagGraph<'a> {
     }
 
     /// Returns the error beyond the maximum size.
-    pub fn too_large(&self, at: Id) -> Error {
+    pub(super) fn too_large(&self, at: Id) -> Error {
         let message = format!("needs more than {MAX_STATES} states or {MAX_EDGES} transitions");
         error(self.doc, ErrorKind::TooComplex, at, message)
             .hint("use fewer or shorter triggers and excluded texts, or lower counts of repetitions")
     }
 
     /// Adds an edge with the text of `node`.
-    pub fn edge(&mut self, from: StateIx, node: NodeId, to: StateIx) {
+    pub(super) fn edge(&mut self, from: StateIx, node: NodeId, to: StateIx) {
         self.edges += 1;
         self.states[from as usize].edges.push((node, to));
     }
 
     /// Makes all transitions of `to` possible in `from`, too.
-    pub fn add_empty_edge(&mut self, from: StateIx, to: StateIx) {
+    pub(super) fn add_empty_edge(&mut self, from: StateIx, to: StateIx) {
         self.edge(from, self.empty, to);
     }
 
     /// Lets the output end in a state.
-    pub fn accept(&mut self, state: StateIx) {
+    pub(super) fn accept(&mut self, state: StateIx) {
         self.states[state as usize].accept = true;
     }
 
     /// Returns the state in which the output ends.
-    pub fn end(&self) -> StateIx {
+    pub(super) fn end(&self) -> StateIx {
         0
     }
 
     /// Returns the node of an automaton of its own, whose start `build` returns.
-    pub fn nested(&mut self, build: impl FnOnce(&mut Self) -> Result<StateIx>) -> Result<NodeId> {
+    pub(super) fn nested(&mut self, build: impl FnOnce(&mut Self) -> Result<StateIx>) -> Result<NodeId> {
         let outer = std::mem::replace(&mut self.states, vec![accepting()]);
         self.nested += outer.len();
         let start = build(self)?;
@@ -127,13 +127,13 @@ impl<'a> TagGraph<'a> {
     }
 
     /// Returns the node of one character.
-    pub fn char(&mut self, c: char) -> NodeId {
+    pub(super) fn char(&mut self, c: char) -> NodeId {
         let ir = &mut *self.ir;
         *self.chars.entry(c).or_insert_with(|| ir.bytes(c.encode_utf8(&mut [0; 4])))
     }
 
     /// Returns the node of the automaton, which begins in `start`.
-    pub fn finish(self, start: StateIx) -> NodeId {
+    pub(super) fn finish(self, start: StateIx) -> NodeId {
         automaton(self.states, start, self.ir)
     }
 }

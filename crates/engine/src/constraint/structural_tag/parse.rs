@@ -58,7 +58,7 @@ pub(super) struct Reader<'a, 'p> {
 
 impl Reader<'_, '_> {
     /// Parses the whole document, in the older or the newer form.
-    pub fn document(&mut self) -> Result<Format> {
+    pub(super) fn document(&mut self) -> Result<Format> {
         let known = ["type", "format", "structures", "triggers"];
         let object = Object::new(self.doc, self.doc.root(), "a structural tag", &known)?;
         let name = object.text("type")?;

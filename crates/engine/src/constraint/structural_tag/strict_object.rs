@@ -32,7 +32,7 @@ pub(super) struct Object<'a> {
 
 impl<'a> Object<'a> {
     /// Reads the object at `at`, of the kind `what`; refuses members that are not in `known`.
-    pub fn new(doc: &'a Doc, at: Id, what: &'a str, known: &[&str]) -> Result<Self> {
+    pub(super) fn new(doc: &'a Doc, at: Id, what: &'a str, known: &[&str]) -> Result<Self> {
         if !matches!(doc.value(at), Value::Object { .. }) {
             return Err(invalid(doc, at, format!("{what} must be an object")));
         }
@@ -48,23 +48,23 @@ impl<'a> Object<'a> {
     }
 
     /// Returns a member if it is present; `null` counts as absent.
-    pub fn optional(&self, name: &str) -> Option<Id> {
+    pub(super) fn optional(&self, name: &str) -> Option<Id> {
         self.doc.member(self.at, name)
     }
 
     /// Returns a required member.
-    pub fn required(&self, name: &str) -> Result<Id> {
+    pub(super) fn required(&self, name: &str) -> Result<Id> {
         self.optional(name)
             .ok_or_else(|| invalid(self.doc, self.at, format!("{} lacks its member `{name}`", self.what)))
     }
 
     /// Returns a required string.
-    pub fn text(&self, name: &str) -> Result<Phrase> {
+    pub(super) fn text(&self, name: &str) -> Result<Phrase> {
         phrase(self.doc, self.required(name)?, name)
     }
 
     /// Returns a boolean; `absent` is the default.
-    pub fn flag(&self, name: &str, absent: bool) -> Result<bool> {
+    pub(super) fn flag(&self, name: &str, absent: bool) -> Result<bool> {
         match self.optional(name).map(|id| (id, self.doc.value(id))) {
             None => Ok(absent),
             Some((_, Value::Bool(value))) => Ok(value),
@@ -73,7 +73,7 @@ impl<'a> Object<'a> {
     }
 
     /// Returns a minimum, 0 if it is absent, and a maximum. A `max` of -1 means no limit, too.
-    pub fn bounds(&self, [min, max]: [&str; 2]) -> Result<(u32, Option<u32>)> {
+    pub(super) fn bounds(&self, [min, max]: [&str; 2]) -> Result<(u32, Option<u32>)> {
         let least = self.optional(min).map_or(Ok(0), |id| self.count(id, min))?;
         let Some(id) = self.optional(max) else { return Ok((least, None)) };
         let is_open = |text| max == "max" && self.doc.name(text) == "-1";
@@ -90,7 +90,7 @@ impl<'a> Object<'a> {
     }
 
     /// Refuses a member that is known but cannot be enforced, unless it is absent or an empty list.
-    pub fn refuse(&self, name: &str, why: &str, hint: &str) -> Result<()> {
+    pub(super) fn refuse(&self, name: &str, why: &str, hint: &str) -> Result<()> {
         match self.optional(name) {
             Some(id) if !matches!(self.doc.value(id), Value::Array { len: 0, .. }) => {
                 let message = format!("`{name}` of {} is not supported: {why}", self.what);
@@ -101,7 +101,7 @@ impl<'a> Object<'a> {
     }
 
     /// Reads a count.
-    pub fn count(&self, id: Id, name: &str) -> Result<u32> {
+    pub(super) fn count(&self, id: Id, name: &str) -> Result<u32> {
         let number = match self.doc.value(id) {
             Value::Number(text) => self.doc.name(text).parse::<u32>().ok(),
             _ => None,
@@ -112,7 +112,7 @@ impl<'a> Object<'a> {
     }
 
     /// Returns the elements of a required array, which must not be empty.
-    pub fn list(&self, name: &str) -> Result<&'a [Id]> {
+    pub(super) fn list(&self, name: &str) -> Result<&'a [Id]> {
         let id = self.required(name)?;
         match self.doc.value(id) {
             Value::Array { len: 1.., .. } => Ok(self.doc.elements(id)),
@@ -123,23 +123,23 @@ impl<'a> Object<'a> {
 
     /// Returns the text of a `token`: a token is named by its text, because numbers depend on a
     /// vocabulary.
-    pub fn token(&self) -> Result<Phrase> {
+    pub(super) fn token(&self) -> Result<Phrase> {
         token(self.doc, self.required("token")?, "token")
     }
 
     /// Returns the texts that a free text must not contain, including excluded tokens.
-    pub fn excludes(&self) -> Result<Rc<[Phrase]>> {
+    pub(super) fn excludes(&self) -> Result<Rc<[Phrase]>> {
         let (texts, tokens) = (self.phrases("excludes")?, self.tokens("exclude_tokens")?);
         Ok(texts.iter().chain(&*tokens).cloned().collect())
     }
 
     /// Returns an array of texts of tokens; none if it is absent.
-    pub fn tokens(&self, name: &str) -> Result<Rc<[Phrase]>> {
+    pub(super) fn tokens(&self, name: &str) -> Result<Rc<[Phrase]>> {
         self.texts(name, token)
     }
 
     /// Returns an array of nonempty strings; no strings if it is absent.
-    pub fn phrases(&self, name: &str) -> Result<Rc<[Phrase]>> {
+    pub(super) fn phrases(&self, name: &str) -> Result<Rc<[Phrase]>> {
         self.texts(name, |doc, at, name| {
             nonempty(doc, at, name, "the empty text occurs everywhere; leave it out")
         })

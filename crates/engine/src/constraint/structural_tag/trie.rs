@@ -37,7 +37,7 @@ impl Default for TriggerTrie {
 
 impl TriggerTrie {
     /// Adds a text and the state after it; returns its node.
-    pub fn insert(&mut self, text: &str, target: Option<StateIx>) -> u32 {
+    pub(super) fn insert(&mut self, text: &str, target: Option<StateIx>) -> u32 {
         let mut at = 0;
         for c in text.chars() {
             let new = self.nodes.len() as u32;
@@ -52,25 +52,25 @@ impl TriggerTrie {
         at
     }
 
-    pub fn child(&self, node: u32, c: char) -> Option<u32> {
+    pub(super) fn child(&self, node: u32, c: char) -> Option<u32> {
         self.edges.get(&(node, c)).copied()
     }
 
     /// Returns the node of a text that is a prefix of a text in the trie.
-    pub fn find(&self, text: &str) -> Option<u32> {
+    pub(super) fn find(&self, text: &str) -> Option<u32> {
         text.chars().try_fold(0, |node, c| self.child(node, c))
     }
 
-    pub fn children(&self, node: u32) -> &[(char, u32)] {
+    pub(super) fn children(&self, node: u32) -> &[(char, u32)] {
         &self.nodes[node as usize].children
     }
 
-    pub fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.nodes.len()
     }
 
     /// Returns a map in which no node has a state yet.
-    pub fn states(&self) -> TrieStates {
+    pub(super) fn states(&self) -> TrieStates {
         TrieStates { of: vec![None; self.nodes.len()], todo: Vec::new() }
     }
 }
@@ -83,7 +83,7 @@ pub(super) struct TrieStates {
 
 impl TrieStates {
     /// Returns the state of a node; its transitions are built later.
-    pub fn reach(&mut self, graph: &mut TagGraph<'_>, node: u32, at: Id) -> Result<StateIx> {
+    pub(super) fn reach(&mut self, graph: &mut TagGraph<'_>, node: u32, at: Id) -> Result<StateIx> {
         if let Some(known) = self.of[node as usize] {
             return Ok(known);
         }
@@ -94,7 +94,7 @@ impl TrieStates {
     }
 
     /// Builds the transitions of all reached nodes.
-    pub fn build(&mut self, graph: &mut TagGraph<'_>, trie: &TriggerTrie, at: Id) -> Result<()> {
+    pub(super) fn build(&mut self, graph: &mut TagGraph<'_>, trie: &TriggerTrie, at: Id) -> Result<()> {
         while let Some(node) = self.todo.pop() {
             let state = self.reach(graph, node, at)?;
             let TrieNode { children, targets } = &trie.nodes[node as usize];

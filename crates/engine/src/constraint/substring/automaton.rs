@@ -59,7 +59,7 @@ pub(super) struct SuffixAutomaton {
 
 impl SuffixAutomaton {
     /// Builds the automaton of all factors of `symbols`.
-    pub fn new(symbols: &[u32]) -> Self {
+    pub(super) fn new(symbols: &[u32]) -> Self {
         let mut automaton = SuffixAutomaton {
             states: Vec::with_capacity(symbols.len() * 3 / 2 + 1),
             edges: Vec::with_capacity(symbols.len() * 2),
@@ -77,7 +77,7 @@ impl SuffixAutomaton {
     }
 
     /// Returns the transitions of a state: symbols and target states.
-    pub fn edges(&self, state: u32) -> impl Iterator<Item = (u32, u32)> + '_ {
+    pub(super) fn edges(&self, state: u32) -> impl Iterator<Item = (u32, u32)> + '_ {
         let mut at = self.states[state as usize].edge;
         std::iter::from_fn(move || {
             let edge = self.edges.get(at as usize)?;
@@ -88,7 +88,7 @@ impl SuffixAutomaton {
 
     /// Returns the states from the shortest factors to the longest. Edges point forwards in this
     /// order.
-    pub fn order(&self) -> Vec<u32> {
+    pub(super) fn order(&self) -> Vec<u32> {
         let longest = self.states.iter().map(|s| s.len as usize).max().unwrap_or(0);
         let mut first = vec![0u32; longest + 2];
         self.states.iter().for_each(|s| first[s.len as usize + 1] += 1);

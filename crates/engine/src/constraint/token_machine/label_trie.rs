@@ -111,37 +111,37 @@ impl LabelItems {
         Ok(LabelItems { nodes, edges, order, rank })
     }
 
-    pub fn children(&self, node: LabelNode) -> &[(TokenId, LabelNode)] {
+    pub(crate) fn children(&self, node: LabelNode) -> &[(TokenId, LabelNode)] {
         let (from, to) = self.nodes[node as usize].edges;
         &self.edges[from as usize..to as usize]
     }
 
-    pub fn child(&self, node: LabelNode, token: TokenId) -> Option<LabelNode> {
+    pub(crate) fn child(&self, node: LabelNode, token: TokenId) -> Option<LabelNode> {
         let children = self.children(node);
         children.binary_search_by_key(&token, |e| e.0).ok().map(|at| children[at].1)
     }
 
-    pub fn label(&self, node: LabelNode) -> Option<u32> {
+    pub(crate) fn label(&self, node: LabelNode) -> Option<u32> {
         Some(self.nodes[node as usize].label).filter(|&l| l != NO_LABEL)
     }
 
     /// Returns the labels that end at a node or below, as a range of ranks.
-    pub fn ranks(&self, node: LabelNode) -> std::ops::Range<u32> {
+    pub(crate) fn ranks(&self, node: LabelNode) -> std::ops::Range<u32> {
         let (from, to) = self.nodes[node as usize].ranks;
         from..to
     }
 
-    pub fn rank(&self, label: u32) -> u32 {
+    pub(crate) fn rank(&self, label: u32) -> u32 {
         self.rank[label as usize]
     }
 
     /// Returns the number of tokens from a node to the nearest end.
-    pub fn nearest(&self, node: LabelNode) -> u32 {
+    pub(crate) fn nearest(&self, node: LabelNode) -> u32 {
         self.nodes[node as usize].nearest
     }
 
     /// Returns the tokens from the root to a node.
-    pub fn path(&self, mut node: LabelNode) -> Vec<TokenId> {
+    pub(crate) fn path(&self, mut node: LabelNode) -> Vec<TokenId> {
         let mut tokens = Vec::new();
         while node != 0 {
             tokens.push(self.nodes[node as usize].token);
@@ -151,7 +151,7 @@ impl LabelItems {
         tokens
     }
 
-    pub fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         self.nodes.len() * size_of::<LabelTrieNode>() + self.edges.len() * 8 + self.order.len() * 8
     }
 

@@ -70,15 +70,15 @@ pub(super) struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    pub fn new(tools: &'a [Tool], spellings: &'a [CallSyntax], reply: &'a str) -> Self {
+    pub(super) fn new(tools: &'a [Tool], spellings: &'a [CallSyntax], reply: &'a str) -> Self {
         Reader { tools, spellings, reply, at: 0, out: Reply::default() }
     }
 
-    pub fn rest(&self) -> &'a str {
+    pub(super) fn rest(&self) -> &'a str {
         &self.reply[self.at..]
     }
 
-    pub fn fault(&self, what: &str) -> Error {
+    pub(super) fn fault(&self, what: &str) -> Error {
         let part = if self.spellings[0].messages { "message" } else { "call" };
         let message = match self.rest().is_empty() {
             true => format!("the reply breaks off in a {part}: {what} is missing"),
@@ -87,7 +87,7 @@ impl<'a> Reader<'a> {
         Error::new(ErrorKind::InvalidReply, message).hint("only whole replies in this style can be read")
     }
 
-    pub fn expect(&mut self, text: &str) -> Result<()> {
+    pub(super) fn expect(&mut self, text: &str) -> Result<()> {
         match self.skip(text) {
             true => Ok(()),
             false => Err(self.fault(&format!("{text:?}"))),
@@ -95,7 +95,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Skips a text if it comes next; returns true if it did.
-    pub fn skip(&mut self, text: &str) -> bool {
+    pub(super) fn skip(&mut self, text: &str) -> bool {
         let is_there = self.rest().starts_with(text);
         self.at += if is_there { text.len() } else { 0 };
         is_there
@@ -217,14 +217,14 @@ impl<'a> Reader<'a> {
     }
 
     /// Reads a JSON value.
-    pub fn json(&mut self) -> Result<&'a str> {
+    pub(super) fn json(&mut self) -> Result<&'a str> {
         let mut values = serde_json::Deserializer::from_str(self.rest()).into_iter::<&RawValue>();
         let Some(Ok(value)) = values.next() else { return Err(self.fault("JSON")) };
         self.at += values.byte_offset();
         Ok(value.get())
     }
 
-    pub fn skip_white(&mut self) {
+    pub(super) fn skip_white(&mut self) {
         self.at = self.reply.len() - self.rest().trim_start_matches([' ', '\t', '\r', '\n']).len();
     }
 

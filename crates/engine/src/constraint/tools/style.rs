@@ -68,7 +68,7 @@ pub(super) struct CallSyntax {
 
 impl CallSyntax {
     /// Returns the text that begins a call: the first tag.
-    pub fn trigger(&self) -> &'static str {
+    pub(super) fn trigger(&self) -> &'static str {
         let begin = self.section.map_or(self.name[0], |section| section[0]);
         begin.find(['>', ']']).map_or(begin, |end| &begin[..=end])
     }

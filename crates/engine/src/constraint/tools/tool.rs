@@ -21,7 +21,7 @@ pub(super) struct Tool {
 impl Tool {
     /// Returns true if its arguments may be absent. May also return false then, for schemas that
     /// are not simple.
-    pub fn needs_nothing(&self) -> bool {
+    pub(super) fn needs_nothing(&self) -> bool {
         const SIMPLE: [&str; 10] = [
             "type",
             "properties",
@@ -44,7 +44,7 @@ impl Tool {
 
 impl ToolSchema {
     /// Returns the error for a schema that allows nothing.
-    pub fn impossible(&self) -> Error {
+    pub(crate) fn impossible(&self) -> Error {
         let message = format!("the tool `{}`: no arguments satisfy its schema", self.name);
         Error::new(ErrorKind::Unsatisfiable, message).at(Place::Pointer(self.pointer.clone())).hint(
             "look for contradictory bounds, required properties that cannot exist, recursion without an \
@@ -53,7 +53,7 @@ impl ToolSchema {
     }
 
     /// Returns the warning that the tool is left out because its schema allows nothing.
-    pub fn left_out(&self) -> Warning {
+    pub(crate) fn left_out(&self) -> Warning {
         left_out(&self.impossible(), &self.pointer)
     }
 }

@@ -136,7 +136,7 @@ impl LocalMachine {
     }
 
     /// Returns true if a text that must be new would repeat a name with `rest` and a closing quote.
-    pub fn would_repeat(&self, local: LocalState, rest: &[u8]) -> bool {
+    pub(crate) fn would_repeat(&self, local: LocalState, rest: &[u8]) -> bool {
         let Register::Fresh(fresh) = self.automaton.register(local.register) else { return false };
         let place = self.names.place(local.n);
         let (mut text, mut declared) = (place.text, place.declared);
@@ -151,7 +151,7 @@ impl LocalMachine {
     }
 
     /// Returns the bytes with which a text that must be new continues like a known name.
-    pub fn repeating_bytes(&self, local: LocalState) -> [bool; 256] {
+    pub(crate) fn repeating_bytes(&self, local: LocalState) -> [bool; 256] {
         let Register::Fresh(fresh) = self.automaton.register(local.register) else { return [false; 256] };
         let place = self.names.place(local.n);
         std::array::from_fn(|b| {
@@ -161,7 +161,7 @@ impl LocalMachine {
     }
 
     /// Returns the remaining bytes of each name seen that begins with the text of a local state.
-    pub fn remaining_names(&self, local: LocalState) -> Vec<Vec<u8>> {
+    pub(crate) fn remaining_names(&self, local: LocalState) -> Vec<Vec<u8>> {
         match self.automaton.register(local.register) {
             Register::Fresh(_) => self.names.remaining(self.names.place(local.n)),
             _ => Vec::new(),

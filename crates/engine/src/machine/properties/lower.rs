@@ -68,7 +68,7 @@ struct Draft<'o> {
 
 impl ProgramBuilder<'_> {
     /// Returns the start of an object's rule and fills in its register.
-    pub fn object(&mut self, object: &Object, own: (RuleIx, RegisterIx)) -> Result<NfaId> {
+    pub(crate) fn object(&mut self, object: &Object, own: (RuleIx, RegisterIx)) -> Result<NfaId> {
         let all = object.demand.iter().fold(0, |all, d| all | d.meets);
         if all >= 1 << MAX_DEMANDS {
             return Err(too_complex("conditions on undeclared properties", MAX_DEMANDS as usize));
@@ -125,7 +125,7 @@ impl ProgramBuilder<'_> {
     }
 
     /// Returns the start of an object with any properties, whose values are `any`.
-    pub fn any_object(&mut self, any: Value) -> NfaId {
+    pub(crate) fn any_object(&mut self, any: Value) -> NfaId {
         let close = self.byte(b'}', ACCEPT);
         let after = self.nfa.push(State::Dead, 0);
         let member = self.undeclared_member(None, Some((STRING, FRESH)), any, after);
@@ -135,7 +135,7 @@ impl ProgramBuilder<'_> {
 
     /// Returns the start of an array of unique scalars. Its register treats them as names without
     /// values.
-    pub fn set(
+    pub(crate) fn set(
         &mut self,
         item: NodeId,
         (min, max): (u32, Option<u32>),

@@ -11,11 +11,11 @@ use smallvec::SmallVec;
 use crate::json_escape::escape_to;
 
 /// The node of a text that has left the trie of names.
-pub const OFF_TRIE: u32 = u32::MAX;
+pub(crate) const OFF_TRIE: u32 = u32::MAX;
 
 /// Names with their escapes, without quotes, one after the other.
 #[derive(Debug, Clone, Default)]
-pub struct Names {
+pub(crate) struct Names {
     text: SmallVec<[u8; 48]>,
     /// The end of each name.
     ends: SmallVec<[u32; 6]>,
@@ -55,7 +55,7 @@ impl Names {
 /// The escaped names (between the quotes) that an undeclared property must not have. Most objects
 /// that may have others never meet one, so the trie is made when it is first needed.
 #[derive(Debug, Clone, Default)]
-pub struct NameTrie {
+pub(crate) struct NameTrie {
     names: Arc<Names>,
     nodes: OnceLock<Nodes>,
 }
@@ -106,7 +106,7 @@ impl NameTrie {
     }
 
     /// Creates the trie of some names.
-    pub fn new(names: Arc<Names>) -> Self {
+    pub(crate) fn new(names: Arc<Names>) -> Self {
         NameTrie { names, nodes: OnceLock::new() }
     }
 
@@ -127,19 +127,19 @@ impl NameTrie {
 
     /// Returns the target of byte `b` from `n`.
     #[inline]
-    pub fn step(&self, n: u32, b: u8) -> u32 {
+    pub(crate) fn step(&self, n: u32, b: u8) -> u32 {
         let edges = self.edges(n);
         edges.binary_search_by_key(&b, |e| e.0).map_or(OFF_TRIE, |i| edges[i].1)
     }
 
     /// Returns true if the text so far is one of the names.
     #[inline]
-    pub fn is_name(&self, n: u32) -> bool {
+    pub(crate) fn is_name(&self, n: u32) -> bool {
         n != OFF_TRIE && self.nodes().nodes[n as usize].2
     }
 
     /// Returns true if there is no name.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.names.ends.is_empty()
     }
 }

@@ -26,20 +26,20 @@ use smallvec::SmallVec;
 use crate::machine::properties::name_trie::OFF_TRIE;
 
 /// Index of a text: a node of the trie of texts.
-pub type TextId = u32;
+pub(crate) type TextId = u32;
 /// The empty text.
-pub const NO_TEXT: TextId = 0;
+pub(crate) const NO_TEXT: TextId = 0;
 /// A text of which is known only that no remembered name begins with it.
-pub const UNKNOWN: TextId = u32::MAX;
+pub(crate) const UNKNOWN: TextId = u32::MAX;
 /// In place of the text of the output: bytes are only tried, and no name is remembered.
-pub const TRIED: TextId = UNKNOWN;
+pub(crate) const TRIED: TextId = UNKNOWN;
 
 /// Index of a set; 0 is the empty one.
-pub type SetId = u32;
+pub(crate) type SetId = u32;
 
 /// The properties of an object so far.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
-pub struct SeenSet {
+pub(crate) struct SeenSet {
     /// The declared properties that are present, one bit each; no zero words at the end.
     pub taken: SmallVec<[u64; 1]>,
     /// The last undeclared name, as an index of the chain of names; 0 for none.
@@ -51,14 +51,14 @@ pub struct SeenSet {
 impl SeenSet {
     /// Returns true if a declared property is present.
     #[inline]
-    pub fn has(&self, property: u32) -> bool {
+    pub(crate) fn has(&self, property: u32) -> bool {
         self.taken.get(property as usize / 64).is_some_and(|word| word >> (property % 64) & 1 == 1)
     }
 }
 
 /// The progress of a name: its text so far, and the names that it must not repeat.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct NameProgress {
+pub(crate) struct NameProgress {
     /// The properties of the object so far.
     pub set: SetId,
     /// The text.
@@ -77,11 +77,11 @@ struct Name {
 }
 
 /// Texts of whole strings, quotes included, inside single tokens.
-pub type WholeStrings = FxHashSet<Box<[u8]>>;
+pub(crate) type WholeStrings = FxHashSet<Box<[u8]>>;
 
 /// All sets and texts met so far.
 #[derive(Debug, Clone)]
-pub struct SeenNames {
+pub(crate) struct SeenNames {
     /// The text without its last byte, that byte, and the length.
     texts: IndexMap<(TextId, u8), u32, FxBuildHasher>,
     /// The names before, and the last one; 0 stands for no names.
@@ -95,7 +95,7 @@ pub struct SeenNames {
 
 impl SeenNames {
     /// Creates an empty table; `shown` are the quoted texts inside single tokens.
-    pub fn new(shown: Arc<WholeStrings>) -> Self {
+    pub(crate) fn new(shown: Arc<WholeStrings>) -> Self {
         SeenNames {
             texts: IndexMap::from_iter([((UNKNOWN, 0), 0)]),
             names: IndexMap::from_iter([((u32::MAX, UNKNOWN), Name { count: 0, visible: false })]),
@@ -107,7 +107,7 @@ impl SeenNames {
     }
 
     /// Returns the bytes held, without the texts inside tokens, which all grammars share.
-    pub fn table_bytes(&self) -> usize {
+    pub(crate) fn table_bytes(&self) -> usize {
         // A hash and an index beside each entry.
         let texts = self.texts.capacity() * (size_of::<(TextId, u8, u32)>() + 17);
         let names = self.names.capacity() * (size_of::<(u32, TextId, Name)>() + 17);
@@ -116,28 +116,28 @@ impl SeenNames {
     }
 
     /// Creates an empty table over the same tokens.
-    pub fn renewed(&self) -> SeenNames {
+    pub(crate) fn renewed(&self) -> SeenNames {
         SeenNames::new(self.shown.clone())
     }
 
     /// Returns true if a text was begun that had to be new.
-    pub fn remembers(&self) -> bool {
+    pub(crate) fn remembers(&self) -> bool {
         !self.places.is_empty()
     }
 
     /// Returns a set.
     #[inline]
-    pub fn set(&self, id: SetId) -> &SeenSet {
+    pub(crate) fn set(&self, id: SetId) -> &SeenSet {
         &self.sets[id as usize]
     }
 
     /// Returns the number of undeclared names in a set.
-    pub fn names(&self, id: SetId) -> u32 {
+    pub(crate) fn names(&self, id: SetId) -> u32 {
         self.names[self.set(id).names as usize].count
     }
 
     /// Returns true if some token can hold one of a set's undeclared names with both quotes.
-    pub fn is_visible(&self, id: SetId) -> bool {
+    pub(crate) fn is_visible(&self, id: SetId) -> bool {
         self.names[self.set(id).names as usize].visible
     }
 
@@ -149,7 +149,7 @@ impl SeenNames {
     }
 
     /// Returns the set with one more declared property; properties are counted up to `cap`.
-    pub fn with_property(&mut self, id: SetId, property: u32, cap: u32) -> SetId {
+    pub(crate) fn with_property(&mut self, id: SetId, property: u32, cap: u32) -> SetId {
         let mut set = self.set(id).clone();
         let word = property as usize / 64;
         if set.taken.len() <= word {
@@ -161,14 +161,14 @@ impl SeenNames {
     }
 
     /// Returns the set with one more property that need not be remembered.
-    pub fn with_one(&mut self, id: SetId, cap: u32) -> SetId {
+    pub(crate) fn with_one(&mut self, id: SetId, cap: u32) -> SetId {
         let mut set = self.set(id).clone();
         set.count = cap.min(set.count + 1);
         self.intern(set)
     }
 
     /// Returns the set with one more undeclared name.
-    pub fn with_name(&mut self, id: SetId, text: TextId, cap: u32) -> SetId {
+    pub(crate) fn with_name(&mut self, id: SetId, text: TextId, cap: u32) -> SetId {
         let mut set = self.set(id).clone();
         let before = set.names;
         set.names = match self.names.get_index_of(&(before, text)) {
@@ -185,13 +185,13 @@ impl SeenNames {
     }
 
     /// Returns the text without its last byte, and that byte; `None` for an empty or unknown text.
-    pub fn last_byte(&self, text: TextId) -> Option<(TextId, u8)> {
+    pub(crate) fn last_byte(&self, text: TextId) -> Option<(TextId, u8)> {
         let (&(before, byte), &length) = self.texts.get_index(text as usize)?;
         (length > 0).then_some((before, byte))
     }
 
     /// Returns the bytes of a text after its prefix `start`.
-    pub fn between(&self, start: TextId, mut text: TextId) -> Vec<u8> {
+    pub(crate) fn between(&self, start: TextId, mut text: TextId) -> Vec<u8> {
         let mut bytes = Vec::new();
         while text != start
             && let Some((before, byte)) = self.last_byte(text)
@@ -205,7 +205,7 @@ impl SeenNames {
 
     /// Returns the text with one more byte, or [`UNKNOWN`] if it was not met.
     #[inline]
-    pub fn known_with_byte(&self, text: TextId, byte: u8) -> TextId {
+    pub(crate) fn known_with_byte(&self, text: TextId, byte: u8) -> TextId {
         if text == UNKNOWN {
             return UNKNOWN;
         }
@@ -214,7 +214,7 @@ impl SeenNames {
 
     /// Returns the text with one more byte. A new text is remembered only if `record` is true.
     #[inline]
-    pub fn with_byte(&mut self, text: TextId, byte: u8, record: bool) -> TextId {
+    pub(crate) fn with_byte(&mut self, text: TextId, byte: u8, record: bool) -> TextId {
         let known = self.known_with_byte(text, byte);
         if known != UNKNOWN || text == UNKNOWN || !record {
             return known;
@@ -224,13 +224,13 @@ impl SeenNames {
     }
 
     /// Returns the number of a name's progress.
-    pub fn place_id(&mut self, place: NameProgress) -> u32 {
+    pub(crate) fn place_id(&mut self, place: NameProgress) -> u32 {
         self.places.insert_full(place).0 as u32
     }
 
     /// Returns the progress of a name by its number.
     #[inline]
-    pub fn place(&self, id: u32) -> NameProgress {
+    pub(crate) fn place(&self, id: u32) -> NameProgress {
         self.places[id as usize]
     }
 
@@ -243,12 +243,12 @@ impl SeenNames {
     }
 
     /// Returns true if a set has a name.
-    pub fn has(&self, set: SetId, text: TextId) -> bool {
+    pub(crate) fn has(&self, set: SetId, text: TextId) -> bool {
         text != UNKNOWN && self.texts_of(set).any(|t| t == text)
     }
 
     /// Returns true if a name of the set, or a declared one, begins with the text of `place`.
-    pub fn shares_prefix(&self, place: NameProgress) -> bool {
+    pub(crate) fn shares_prefix(&self, place: NameProgress) -> bool {
         if place.declared != OFF_TRIE {
             return true;
         }
@@ -257,7 +257,7 @@ impl SeenNames {
 
     /// Returns the nodes of the trie of texts on the paths from `text` to the names of the set that
     /// begin with it.
-    pub fn prefix_nodes(&self, set: SetId, text: TextId) -> FxHashSet<TextId> {
+    pub(crate) fn prefix_nodes(&self, set: SetId, text: TextId) -> FxHashSet<TextId> {
         let mut ways = FxHashSet::default();
         if text == UNKNOWN || self.names(set) == 0 {
             return ways;
@@ -272,7 +272,7 @@ impl SeenNames {
     }
 
     /// Returns the remaining bytes of each name of the set that begins with the text of `place`.
-    pub fn remaining(&self, place: NameProgress) -> Vec<Vec<u8>> {
+    pub(crate) fn remaining(&self, place: NameProgress) -> Vec<Vec<u8>> {
         if place.text == UNKNOWN {
             return Vec::new();
         }

@@ -11,7 +11,7 @@ use crate::machine::properties::seen_names::SeenSet;
 /// The properties of an object whose order is free, whose number is bounded, or that may have
 /// undeclared ones.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct PropertyTable {
+pub(crate) struct PropertyTable {
     /// The object rule that runs with this register. `None` if its properties are never checked.
     pub rule: Option<RuleIx>,
     /// True if it is an array of unique scalars.
@@ -37,7 +37,7 @@ pub struct PropertyTable {
 
 /// Minimum numbers of bytes that an object takes besides the names and values of its properties.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct SyntaxCost {
+pub(crate) struct SyntaxCost {
     /// For a declared property, whose name has no quotes yet, with the separator to the next one.
     pub declared: u32,
     /// For an undeclared property, whose name has its quotes if it takes any.
@@ -68,7 +68,7 @@ impl SyntaxCost {
 
 /// A declared property of [`PropertyTable`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct DeclaredProperty {
+pub(crate) struct DeclaredProperty {
     /// True if it is required.
     pub required: bool,
     /// Rule and register of its value; `None` if it cannot occur.
@@ -79,7 +79,7 @@ pub struct DeclaredProperty {
 
 /// Undeclared properties that can come when some demands are met, and after which others are met.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct UndeclaredGroup {
+pub(crate) struct UndeclaredGroup {
     /// The demands met before.
     pub from: u32,
     /// The demands met after.
@@ -90,7 +90,7 @@ pub struct UndeclaredGroup {
 
 /// A kind of undeclared properties of [`PropertyTable`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Undeclared {
+pub(crate) struct Undeclared {
     /// Rule and register of the names.
     pub key: (RuleIx, RegisterIx),
     /// Rule and register of the values.
@@ -101,7 +101,7 @@ pub struct Undeclared {
 
 impl PropertyTable {
     /// Returns the bytes on the heap.
-    pub fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         let entries = self.lists.iter().map(|l| size_of::<UndeclaredGroup>() + l.entries.len() * 16);
         let slots = self.properties.len() * size_of::<DeclaredProperty>() + self.covers.len() * 8;
         size_of::<PropertyTable>() + slots + entries.sum::<usize>()

@@ -50,7 +50,7 @@ pub(crate) struct LowerBounds {
 
 impl LowerBounds {
     /// Finds the lower bounds of an automaton.
-    pub fn of(automaton: &Automaton) -> LowerBounds {
+    pub(crate) fn of(automaton: &Automaton) -> LowerBounds {
         let (nfa, starts, registers) = (&*automaton.nfa, &*automaton.starts, &*automaton.registers);
         let unknown = vec![FAR; registers.len()];
         let mut least = LowerBounds {
@@ -90,7 +90,7 @@ impl LowerBounds {
         least
     }
 
-    pub fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         (2 * self.states.len() + self.added.len() + self.property.len()) * 4 + self.named.len()
     }
 
@@ -312,7 +312,12 @@ impl StackBounds {
 
     /// Returns a lower bound of the bytes from the nearest of some threads to the end of its whole
     /// stack.
-    pub fn of_threads(&mut self, least: &LowerBounds, machine: &StackMachine, threads: &[Thread]) -> u32 {
+    pub(crate) fn of_threads(
+        &mut self,
+        least: &LowerBounds,
+        machine: &StackMachine,
+        threads: &[Thread],
+    ) -> u32 {
         let of = |thread: &Thread| {
             let own = least.of_local(&machine.local, thread.local, false);
             own.saturating_add(self.of_stack(least, machine, thread.stack))

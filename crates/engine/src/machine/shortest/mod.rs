@@ -60,7 +60,7 @@ struct Search<'a> {
 /// Returns bytes that lead from `config` to where the output may end: the fewest, unless the search
 /// for them takes too long. Returns `None` if all texts are longer than `most`, or if none was found
 /// within the limits above.
-pub fn shortest_text(machine: &mut Machine, config: ConfigId, most: usize) -> Option<Vec<u8>> {
+pub(crate) fn shortest_text(machine: &mut Machine, config: ConfigId, most: usize) -> Option<Vec<u8>> {
     let least = machine.lower_bounds();
     let most = u32::try_from(most).unwrap_or(u32::MAX);
     for (greedy, budget) in [(false, MAX_EXACT), (true, MAX_ANY)] {

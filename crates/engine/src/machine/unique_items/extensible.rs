@@ -43,7 +43,12 @@ impl SearchNode {
 impl ItemTables {
     /// Returns true if from some of the threads after `text` every array can get items that are new
     /// to it.
-    pub fn can_extend(&mut self, machine: &mut StackMachine, threads: &[Thread], text: TextId) -> bool {
+    pub(crate) fn can_extend(
+        &mut self,
+        machine: &mut StackMachine,
+        threads: &[Thread],
+        text: TextId,
+    ) -> bool {
         if self.unbounded.has_choice(machine, threads, text) {
             return true;
         }

@@ -76,7 +76,7 @@ pub(super) enum Ended {
 
 /// An array with unique items around a position.
 #[derive(Debug)]
-pub struct UniqueArray {
+pub(crate) struct UniqueArray {
     /// Number of open brackets, including that of the array.
     pub depth: u32,
     /// 1 inside a string, 2 after a backslash there.
@@ -87,12 +87,12 @@ pub struct UniqueArray {
 
 impl UniqueArray {
     /// Returns true if a byte ends an item or the array.
-    pub fn is_ended_by(&self, b: u8) -> bool {
+    pub(crate) fn is_ended_by(&self, b: u8) -> bool {
         self.depth == 1 && self.quote == 0 && matches!(b, b',' | b']')
     }
 
     /// Returns true if a text has a comma between two items of the array.
-    pub fn is_continued_in(&self, bytes: &[u8]) -> bool {
+    pub(crate) fn is_continued_in(&self, bytes: &[u8]) -> bool {
         let (mut depth, mut quote) = (self.depth, self.quote);
         bytes.iter().any(|&b| {
             let separates = depth == 1 && quote == 0 && b == b',';
@@ -140,7 +140,7 @@ pub(super) fn scan(b: u8, depth: &mut u32, quote: &mut u8) {
 
 impl ItemTables {
     /// Makes the tables of an automaton.
-    pub fn new(automaton: &Automaton) -> Self {
+    pub(super) fn new(automaton: &Automaton) -> Self {
         if !automaton.has_scopes() {
             return ItemTables::default();
         }
@@ -158,7 +158,7 @@ impl ItemTables {
     }
 
     /// Returns the bytes held, approximately: texts read, values, and cursors.
-    pub fn bytes(&self) -> usize {
+    pub(super) fn bytes(&self) -> usize {
         let lists = self.links.capacity() * 29;
         let scans = self.scans.capacity() * (size_of::<Scan>() + 9);
         let kept = self.recent.capacity() * 40 + self.cursors * size_of::<ValueCursor>();
@@ -199,12 +199,12 @@ impl ItemTables {
     }
 
     /// Returns true if an array may have no suitable first item.
-    pub fn has_spoiling(&self) -> bool {
+    pub(super) fn has_spoiling(&self) -> bool {
         !self.few.is_empty()
     }
 
     /// Returns the scan of a scope's text.
-    pub fn scan(&mut self, names: &SeenNames, start: TextId, text: TextId) -> Scan {
+    pub(super) fn scan(&mut self, names: &SeenNames, start: TextId, text: TextId) -> Scan {
         let (mut at, mut bytes) = (text, Vec::new());
         let mut scanned = loop {
             if at == start {
@@ -266,7 +266,7 @@ impl ItemTables {
     }
 
     /// Returns true if the last byte ended an item that its array may not have.
-    pub fn repeats(&mut self, names: &SeenNames, scope: Scope, text: TextId) -> bool {
+    pub(super) fn repeats(&mut self, names: &SeenNames, scope: Scope, text: TextId) -> bool {
         let scanned = self.scan(names, scope.1, text);
         match scanned.ended {
             Ended::Again => true,
@@ -279,7 +279,12 @@ impl ItemTables {
     }
 
     /// Returns the earlier items that the current item of a scope may still become.
-    pub fn matching_items(&mut self, names: &SeenNames, scope: Scope, text: TextId) -> Arc<[ValueCursor]> {
+    pub(super) fn matching_items(
+        &mut self,
+        names: &SeenNames,
+        scope: Scope,
+        text: TextId,
+    ) -> Arc<[ValueCursor]> {
         let scanned = self.scan(names, scope.1, text);
         let (mut at, mut bytes) = (text, Vec::new());
         let mut cursors: Arc<[ValueCursor]> = loop {
@@ -313,7 +318,7 @@ impl ItemTables {
     }
 
     /// Returns the cursors that accept a byte, after it.
-    pub fn followed(&self, cursors: &[ValueCursor], b: u8) -> Arc<[ValueCursor]> {
+    pub(super) fn followed(&self, cursors: &[ValueCursor], b: u8) -> Arc<[ValueCursor]> {
         let expecting = cursors.iter().filter(|cursor| cursor.next_bytes(&self.values).has(b));
         let mut next = Vec::new();
         for mut cursor in expecting.cloned() {
@@ -325,7 +330,7 @@ impl ItemTables {
     }
 
     /// Takes one byte of output from `threads` after `text`. Returns the text after it.
-    pub fn advance(
+    pub(super) fn advance(
         &mut self,
         machine: &mut StackMachine,
         (threads, text): (&[Thread], TextId),
@@ -343,7 +348,7 @@ impl ItemTables {
     }
 
     /// Takes one byte of output that ends the text `after`.
-    pub fn advance_to(
+    pub(super) fn advance_to(
         &mut self,
         machine: &mut StackMachine,
         (threads, after): (&[Thread], TextId),

@@ -103,7 +103,7 @@ pub(crate) struct UnboundedStates(Vec<bool>);
 
 impl UnboundedStates {
     /// Finds the states of an automaton.
-    pub fn of(automaton: &Automaton) -> Self {
+    pub(crate) fn of(automaton: &Automaton) -> Self {
         UnboundedStates(unbounded_states(&automaton.nfa, &automaton.starts, &automaton.registers))
     }
 
@@ -114,7 +114,7 @@ impl UnboundedStates {
 
     /// Returns true if on some stack every array with unique items has an item that can become
     /// unboundedly many values.
-    pub fn has_choice(&self, machine: &mut StackMachine, threads: &[Thread], text: TextId) -> bool {
+    pub(crate) fn has_choice(&self, machine: &mut StackMachine, threads: &[Thread], text: TextId) -> bool {
         let mut todo: Vec<(StackId, bool)> = Vec::new();
         for thread in threads {
             let local = thread.local;

@@ -61,7 +61,7 @@ pub(crate) fn is_space(b: u8) -> bool {
 
 impl Values {
     /// Returns the bytes held, without long texts of values.
-    pub fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         self.list.capacity() * (size_of::<Value>() + 17)
     }
 
@@ -70,7 +70,7 @@ impl Values {
     }
 
     /// Returns the value of a text. A text that is no JSON is a value of its own.
-    pub fn read(&mut self, text: &[u8]) -> ValueId {
+    pub(crate) fn read(&mut self, text: &[u8]) -> ValueId {
         match self.parse(text) {
             Some(value) => value,
             None => self.intern(Value::Text(text.into())),
@@ -173,12 +173,12 @@ pub(crate) struct ValueCursor {
 
 impl ValueCursor {
     /// Creates a cursor before a value.
-    pub fn new(value: ValueId) -> Self {
+    pub(crate) fn new(value: ValueId) -> Self {
         ValueCursor { levels: SmallVec::new(), at: At::Value(value) }
     }
 
     /// Returns the bytes that may come next, perhaps some more.
-    pub fn next_bytes(&self, values: &Values) -> ByteSet {
+    pub(crate) fn next_bytes(&self, values: &Values) -> ByteSet {
         let mut bytes = ByteSet::default();
         let mut all = |list: &[u8]| list.iter().for_each(|&b| bytes.add(b));
         match &self.at {
@@ -215,7 +215,7 @@ impl ValueCursor {
 
     /// Takes one more byte; returns true if the text may still become the value. The end of a
     /// number is known only by the byte after it.
-    pub fn step(&mut self, b: u8, values: &Values) -> bool {
+    pub(crate) fn step(&mut self, b: u8, values: &Values) -> bool {
         match &mut self.at {
             At::Text(value, at) => {
                 let Value::Text(text) = &values.list[*value as usize] else { return false };

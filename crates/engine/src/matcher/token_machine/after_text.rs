@@ -44,16 +44,16 @@ impl TokensAfterText {
     }
 
     /// Returns the machine over tokens, if a configuration belongs to it.
-    pub fn tokens(&mut self, config: ConfigId) -> Option<&mut TokenTables> {
+    pub(crate) fn tokens(&mut self, config: ConfigId) -> Option<&mut TokenTables> {
         (!Self::is_text(config)).then_some(&mut self.tables)
     }
 
-    pub fn initial(&self) -> ConfigId {
+    pub(crate) fn initial(&self) -> ConfigId {
         self.text.as_ref().map_or(self.tables.initial(), |text| text.machine.initial() | TEXT)
     }
 
     /// Returns the configuration after a token with these bytes.
-    pub fn step(&mut self, config: ConfigId, token: TokenId, bytes: &[u8]) -> ConfigId {
+    pub(crate) fn step(&mut self, config: ConfigId, token: TokenId, bytes: &[u8]) -> ConfigId {
         let Some(text) = self.text.as_mut().filter(|_| Self::is_text(config)) else {
             return self.tables.step(config, token);
         };
@@ -69,7 +69,7 @@ impl TokensAfterText {
     }
 
     /// Returns the legal tokens.
-    pub fn mask(&mut self, config: ConfigId) -> Arc<Mask> {
+    pub(crate) fn mask(&mut self, config: ConfigId) -> Arc<Mask> {
         match &mut self.text {
             Some(text) if Self::is_text(config) => text.masks.mask(&mut text.machine, config & !TEXT),
             _ => self.tables.mask(config),
@@ -77,18 +77,18 @@ impl TokensAfterText {
     }
 
     /// Returns true if the output may end: never in the text.
-    pub fn is_accepting(&self, config: ConfigId) -> bool {
+    pub(crate) fn is_accepting(&self, config: ConfigId) -> bool {
         !Self::is_text(config) && self.tables.is_accepting(config)
     }
 
     /// Returns true if the output must end.
-    pub fn is_final(&mut self, config: ConfigId) -> bool {
+    pub(crate) fn is_final(&mut self, config: ConfigId) -> bool {
         !Self::is_text(config) && self.tables.is_final(config)
     }
 
     /// Returns tokens that complete the output: in the text the missing part of the marker, then
     /// the completion of the rest.
-    pub fn completion(&mut self, config: ConfigId, vocab: &Vocabulary) -> Option<Vec<TokenId>> {
+    pub(crate) fn completion(&mut self, config: ConfigId, vocab: &Vocabulary) -> Option<Vec<TokenId>> {
         let Some(text) = self.text.as_ref().filter(|_| Self::is_text(config)) else {
             return self.tables.completion(config);
         };
@@ -108,18 +108,18 @@ impl TokensAfterText {
     }
 
     /// Returns the bytes of states and of masks.
-    pub fn bytes(&self) -> [usize; 2] {
+    pub(crate) fn bytes(&self) -> [usize; 2] {
         let text = self.text.as_ref().map_or([0, 0], |text| [text.machine.bytes(), text.masks.bytes()]);
         [text[0] + self.tables.state_bytes(), text[1] + self.tables.mask_bytes()]
     }
 
     /// Returns the bytes that copies share.
-    pub fn fixed_bytes(&self) -> usize {
+    pub(crate) fn fixed_bytes(&self) -> usize {
         self.text.as_ref().map_or(0, |text| text.machine.fixed_bytes()) + self.tables.fixed_bytes()
     }
 
     /// Returns the tables in their state before the first generation.
-    pub fn renewed(&self) -> Self {
+    pub(crate) fn renewed(&self) -> Self {
         let renewed = |text: &TextBefore| TextBefore {
             machine: text.machine.emptied(),
             masks: text.masks.renewed(),
@@ -129,7 +129,7 @@ impl TokensAfterText {
     }
 
     /// Returns a copy with the same numbers.
-    pub fn copy(&self) -> Self {
+    pub(crate) fn copy(&self) -> Self {
         let copy = |text: &TextBefore| TextBefore {
             machine: text.machine.clone(),
             masks: text.masks.copy(),

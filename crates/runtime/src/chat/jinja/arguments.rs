@@ -13,12 +13,16 @@ pub(super) struct Arguments {
 
 impl Arguments {
     /// Binds the arguments of a call, of which the last value may hold those by name.
-    pub fn of_call(names: &'static [&'static str], args: &[Value]) -> Result<Self, Error> {
+    pub(super) fn of_call(names: &'static [&'static str], args: &[Value]) -> Result<Self, Error> {
         let (positional, named): (&[Value], Kwargs) = from_args(args)?;
         Self::new(names, positional, &named)
     }
 
-    pub fn new(names: &'static [&'static str], positional: &[Value], named: &Kwargs) -> Result<Self, Error> {
+    pub(super) fn new(
+        names: &'static [&'static str],
+        positional: &[Value],
+        named: &Kwargs,
+    ) -> Result<Self, Error> {
         if positional.len() > names.len() {
             return Err(Error::from(ErrorKind::TooManyArguments));
         }
@@ -36,39 +40,39 @@ impl Arguments {
     }
 
     /// Returns the given arguments by name.
-    pub fn to_named(&self) -> Kwargs {
+    pub(super) fn to_named(&self) -> Kwargs {
         let given = self.names.iter().zip(&self.values);
         given.filter_map(|(name, value)| Some((*name, value.clone()?))).collect()
     }
 
     /// Returns an argument that is given, which may be `none`.
-    pub fn given(&self, at: usize) -> Option<&Value> {
+    pub(super) fn given(&self, at: usize) -> Option<&Value> {
         self.values[at].as_ref()
     }
 
     /// Returns an argument that is given and is not `none`.
-    pub fn value(&self, at: usize) -> Option<&Value> {
+    pub(super) fn value(&self, at: usize) -> Option<&Value> {
         self.values[at].as_ref().filter(|value| !value.is_none())
     }
 
-    pub fn text(&self, at: usize) -> Result<Option<&str>, Error> {
+    pub(super) fn text(&self, at: usize) -> Result<Option<&str>, Error> {
         let Some(value) = self.value(at) else { return Ok(None) };
         value.as_str().map(Some).ok_or_else(|| fault(format!("{} must be a string", self.names[at])))
     }
 
     /// Returns a text that has no default.
-    pub fn needed_text(&self, at: usize) -> Result<&str, Error> {
+    pub(super) fn needed_text(&self, at: usize) -> Result<&str, Error> {
         self.text(at)?.ok_or_else(|| Error::from(ErrorKind::MissingArgument))
     }
 
-    pub fn int(&self, at: usize) -> Result<Option<i64>, Error> {
+    pub(super) fn int(&self, at: usize) -> Result<Option<i64>, Error> {
         let Some(value) = self.value(at) else { return Ok(None) };
         let number = value.as_i64().or_else(|| bool::try_from(value.clone()).ok().map(i64::from));
         number.map(Some).ok_or_else(|| fault(format!("{} must be an integer", self.names[at])))
     }
 
     /// Returns a width; a negative one is zero.
-    pub fn width(&self, at: usize) -> Result<Option<usize>, Error> {
+    pub(super) fn width(&self, at: usize) -> Result<Option<usize>, Error> {
         let Some(width) = self.int(at)? else { return Ok(None) };
         let width = usize::try_from(width).unwrap_or(0);
         if width > MAX_WIDTH {
@@ -78,12 +82,12 @@ impl Arguments {
     }
 
     /// Returns a limit of a number of times; `None` if it is absent or negative.
-    pub fn limit(&self, at: usize) -> Result<Option<usize>, Error> {
+    pub(super) fn limit(&self, at: usize) -> Result<Option<usize>, Error> {
         Ok(self.int(at)?.and_then(|n| usize::try_from(n).ok()))
     }
 
     /// Returns true if an argument is given and is true.
-    pub fn flag(&self, at: usize) -> bool {
+    pub(super) fn flag(&self, at: usize) -> bool {
         self.value(at).is_some_and(Value::is_true)
     }
 }

@@ -79,7 +79,12 @@ pub(super) struct Models<'a> {
 impl Drafter {
     /// Returns the drafter of a request. In the unverified modes the text depends on where drafts
     /// end. That must depend on nothing but the request, so no shared state is used.
-    pub fn new(request: &Request, models: Models, shared: &SharedDrafts, vocab: &Vocabulary) -> Result<Self> {
+    pub(super) fn new(
+        request: &Request,
+        models: Models,
+        shared: &SharedDrafts,
+        vocab: &Vocabulary,
+    ) -> Result<Self> {
         let exact = request.mode == Mode::Exact;
         let on = request.mode != Mode::Off;
         let draft = models.draft.filter(|_| on && request.draft_model);
@@ -110,23 +115,23 @@ impl Drafter {
     }
 
     /// Returns the draft model, if there is one.
-    pub fn model(&self) -> Option<&DraftModel> {
+    pub(super) fn model(&self) -> Option<&DraftModel> {
         self.sources.model.as_ref()
     }
 
     /// Returns the draft model, to run it.
-    pub fn model_mut(&mut self) -> Option<&mut DraftModel> {
+    pub(super) fn model_mut(&mut self) -> Option<&mut DraftModel> {
         self.sources.model.as_mut()
     }
 
     /// Returns the number of forwards of the draft model.
-    pub fn model_forwards(&self) -> usize {
+    pub(super) fn model_forwards(&self) -> usize {
         self.failed_forwards + self.model().map_or(0, |model| model.forwards)
     }
 
     /// Sets the other sequences of the next forwards. Has no effect in the unverified modes: their
     /// unverified tokens depend on where drafts end.
-    pub fn set_batch_context(&mut self, batch: BatchContext) {
+    pub(super) fn set_batch_context(&mut self, batch: BatchContext) {
         if self.batch == batch || matches!(self.mode, Mode::Canonical | Mode::Longest) {
             return;
         }
@@ -135,7 +140,7 @@ impl Drafter {
     }
 
     /// Returns an empty draft; in `off` mode one that stays empty.
-    pub fn begin(&mut self, output: &Transcript) -> Draft {
+    pub(super) fn begin(&mut self, output: &Transcript) -> Draft {
         let mut draft = Draft {
             run: DraftRun::new(output.matcher.as_ref().map(Matcher::fork)),
             text: output.text.clone(),
@@ -164,7 +169,7 @@ impl Drafter {
 
     /// Adds to the draft until it is done (returns false) or a forward of the draft model is needed
     /// (returns true).
-    pub fn extend(&mut self, draft: &mut Draft, output: &Transcript) -> bool {
+    pub(super) fn extend(&mut self, draft: &mut Draft, output: &Transcript) -> bool {
         while !draft.done
             && draft.left() > 0
             && !output.is_cancelled()
@@ -193,7 +198,7 @@ impl Drafter {
     }
 
     /// Finishes a draft.
-    pub fn finish(&mut self, draft: Draft) -> FinishedDraft {
+    pub(super) fn finish(&mut self, draft: Draft) -> FinishedDraft {
         let is_idle = self.model().is_none_or(|model| model.cache().0.is_empty());
         if self.mode == Mode::Exact && is_idle {
             self.gate.without_model(&draft.estimate, self.sources.lookup.is_some());
@@ -226,7 +231,7 @@ impl Drafter {
 
     /// Continues the draft with the logits of the draft model. A draft is optional: if the model
     /// fails, it is not used again, and the generation continues without it.
-    pub fn take_logits(&mut self, draft: &mut Draft, rows: Result<Vec<Vec<f32>>>, vocab: &Vocabulary) {
+    pub(super) fn take_logits(&mut self, draft: &mut Draft, rows: Result<Vec<Vec<f32>>>, vocab: &Vocabulary) {
         let (Some(model), Some(matcher)) = (&mut self.sources.model, draft.run.fork_matcher()) else {
             return;
         };
@@ -251,7 +256,7 @@ impl Drafter {
     /// Updates statistics and acceptance rates from a verified draft, of whose proposals the first
     /// `chosen` were chosen. `rows` are the logits of the
     /// target, and `output` is that before the draft.
-    pub fn learn(
+    pub(super) fn learn(
         &mut self,
         draft: &FinishedDraft,
         chosen: usize,
@@ -274,7 +279,7 @@ impl Drafter {
     }
 
     /// Adds what this generation of `tokens` tokens showed to what the engine knows.
-    pub fn end(&mut self, tokens: usize) {
+    pub(super) fn end(&mut self, tokens: usize) {
         if let Some(rates) = &self.rates {
             // After a panic the counts may be half updated, but they are only estimates.
             let mut rates = rates.lock().unwrap_or_else(PoisonError::into_inner);
@@ -323,17 +328,17 @@ pub(super) struct FinishedDraft {
 }
 
 impl FinishedDraft {
-    pub fn proposals(&self) -> &[Proposal] {
+    pub(super) fn proposals(&self) -> &[Proposal] {
         self.run.proposals()
     }
 
     /// Returns the tokens of its rows.
-    pub fn tokens(&self) -> impl Iterator<Item = TokenId> + '_ {
+    pub(super) fn tokens(&self) -> impl Iterator<Item = TokenId> + '_ {
         self.run.tokens()
     }
 
     /// Returns true if the proposal after the first `at` is `token`.
-    pub fn proposes(&self, at: usize, token: TokenId) -> bool {
+    pub(super) fn proposes(&self, at: usize, token: TokenId) -> bool {
         self.proposals().get(at).is_some_and(|proposal| proposal.token == token)
     }
 }

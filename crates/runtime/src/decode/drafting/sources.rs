@@ -36,7 +36,7 @@ pub(in crate::decode) struct SharedDrafts {
 
 impl SharedDrafts {
     /// Returns the acceptance rates of drafts in all generations so far.
-    pub fn rates(&self) -> Arc<Mutex<AcceptanceRates>> {
+    pub(crate) fn rates(&self) -> Arc<Mutex<AcceptanceRates>> {
         self.rates.clone()
     }
 }
@@ -57,7 +57,7 @@ pub(super) struct DraftSources {
 
 impl DraftSources {
     /// Returns the sources of a request.
-    pub fn new(
+    pub(super) fn new(
         request: &Request,
         draft: Option<&Model>,
         shared: &SharedDrafts,
@@ -80,7 +80,13 @@ impl DraftSources {
     }
 
     /// Learns from a verified draft how the target writes forced runs.
-    pub fn learn(&mut self, draft: &FinishedDraft, chosen: usize, rows: &[Vec<f32>], output: &Transcript) {
+    pub(super) fn learn(
+        &mut self,
+        draft: &FinishedDraft,
+        chosen: usize,
+        rows: &[Vec<f32>],
+        output: &Transcript,
+    ) {
         let bytes = output.matcher.as_ref().is_some_and(|m| !m.is_token_level());
         let forced = |p: &Proposal| p.source() == DraftSource::Forced;
         let any = bytes && (!draft.rest.is_empty() || draft.proposals().iter().any(forced));

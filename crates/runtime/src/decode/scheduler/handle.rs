@@ -124,16 +124,16 @@ impl Drop for Handle {
 }
 
 impl Answer {
-    pub fn new(listener: impl Fn(HandleMessage) + Send + 'static, events: bool) -> Self {
+    pub(super) fn new(listener: impl Fn(HandleMessage) + Send + 'static, events: bool) -> Self {
         Answer { listener: Box::new(listener), events }
     }
 
     /// Returns true if the request has events enabled.
-    pub fn wants_events(&self) -> bool {
+    pub(super) fn wants_events(&self) -> bool {
         self.events
     }
 
-    pub fn send(&self, event: Event) {
+    pub(super) fn send(&self, event: Event) {
         let occurrence = match event {
             Event::Text(text) => HandleEvent::Text(text.into()),
             Event::Field(field) => HandleEvent::Field(field.clone()),
@@ -143,7 +143,7 @@ impl Answer {
         (self.listener)(HandleMessage::Event(occurrence));
     }
 
-    pub fn end(self, output: Result<Output>) {
+    pub(super) fn end(self, output: Result<Output>) {
         (self.listener)(HandleMessage::Done(Box::new(output)));
     }
 }

@@ -80,7 +80,7 @@ pub(super) struct Queue {
 }
 
 impl Queue {
-    pub fn new(most: usize) -> Queue {
+    pub(super) fn new(most: usize) -> Queue {
         let state = Mutex::new(QueueState::default());
         let [room, to_compile, to_run] = [Condvar::new(), Condvar::new(), Condvar::new()];
         Queue { most, state, room, to_compile, to_run }
@@ -92,7 +92,7 @@ impl Queue {
     }
 
     /// Adds a request, whose messages go to `answer`. If the queue is full, waits if `patient`.
-    pub fn push(
+    pub(super) fn push(
         &self,
         request: Request,
         answer: Answer,
@@ -149,7 +149,7 @@ impl Queue {
 
     /// Removes all cancelled requests, and the first ready one if `fits` accepts it. With `wait`,
     /// waits until there is one of these. Takes no first request when the queue is closed.
-    pub fn pop(&self, wait: bool, mut fits: impl FnMut(&Session) -> bool) -> Popped {
+    pub(super) fn pop(&self, wait: bool, mut fits: impl FnMut(&Session) -> bool) -> Popped {
         let mut state = self.lock();
         loop {
             let gone = state.ready.values().filter(|r| r.cancel.is_cancelled());
@@ -167,7 +167,7 @@ impl Queue {
     }
 
     /// Closes the queue. Waiting requests are dropped, and their handles report that.
-    pub fn close(&self) {
+    pub(super) fn close(&self) {
         let mut state = self.lock();
         state.closed = true;
         state.waiting.clear();

@@ -44,7 +44,7 @@ pub(super) struct Runner {
 }
 
 impl Runner {
-    pub fn new(
+    pub(super) fn new(
         engine: Arc<Engine>,
         queue: Arc<Queue>,
         shown: Arc<Mutex<SchedulerStats>>,
@@ -64,7 +64,7 @@ impl Runner {
     }
 
     /// Runs until the queue is closed.
-    pub fn run(mut self) {
+    pub(super) fn run(mut self) {
         while self.admit() {
             self.round();
             self.figures.running = self.active.len();

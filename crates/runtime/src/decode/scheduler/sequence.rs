@@ -41,7 +41,7 @@ pub(super) struct Sequence {
 }
 
 impl Sequence {
-    pub fn new(ready: Ready, bytes: usize) -> Sequence {
+    pub(super) fn new(ready: Ready, bytes: usize) -> Sequence {
         let Ready { ticket, mut session, answer, compile_seconds, .. } = ready;
         session.start_clock();
         Sequence {
@@ -59,18 +59,18 @@ impl Sequence {
     }
 
     /// Returns true if the sequence takes part in this round with this forward.
-    pub fn needs(&self, need: &NextForward) -> bool {
+    pub(super) fn needs(&self, need: &NextForward) -> bool {
         self.session.is_some() && self.follows.is_none() && !self.held && self.need == *need
     }
 
-    pub fn join(&mut self, company: BatchContext) {
+    pub(super) fn join(&mut self, company: BatchContext) {
         if let Some(session) = &mut self.session {
             session.set_batch_context(company);
         }
     }
 
     /// Steps the sequence to its next forward, or to its end.
-    pub fn step(&mut self) {
+    pub(super) fn step(&mut self) {
         // The sequence it waits for will change its caches.
         let Some(session) = self.session.as_mut().filter(|_| self.follows.is_none()) else { return };
         let answer = &self.answer;
@@ -94,7 +94,7 @@ impl Sequence {
     }
 
     /// Continues with logits.
-    pub fn take(&mut self, rows: Result<Vec<Vec<f32>>>) {
+    pub(super) fn take(&mut self, rows: Result<Vec<Vec<f32>>>) {
         let Some(session) = &mut self.session else { return };
         let taken = catch_unwind(AssertUnwindSafe(|| session.resume(rows)));
         if let Err(error) = taken.unwrap_or_else(|_| Err(internal("being judged"))) {
@@ -102,13 +102,13 @@ impl Sequence {
         }
     }
 
-    pub fn fail(&mut self, error: crate::error::Error) {
+    pub(super) fn fail(&mut self, error: crate::error::Error) {
         self.session = None;
         self.output = Some(Err(error));
     }
 
     /// Begins with the cached prefix of its prompt; returns the number of tokens.
-    pub fn adopt(&mut self, prefixes: &mut PrefixCache) -> usize {
+    pub(super) fn adopt(&mut self, prefixes: &mut PrefixCache) -> usize {
         let Some(session) = &mut self.session else { return 0 };
         if let Some(found) = prefixes.find(session.prompt()) {
             session.restore_prefix(found.copy());
@@ -117,7 +117,7 @@ impl Sequence {
     }
 
     /// Keeps the prefix of its prompt for other requests once the model has run it.
-    pub fn share(&mut self, prefixes: &mut PrefixCache) {
+    pub(super) fn share(&mut self, prefixes: &mut PrefixCache) {
         if let (Some(session), Some(len)) = (&self.session, self.keep)
             && session.cached() >= len
         {
@@ -128,7 +128,7 @@ impl Sequence {
 
     /// Returns the length of the prompt prefix that this sequence runs and `other` could begin
     /// with, if it is long enough to wait for.
-    pub fn leads(&self, other: &Session) -> Option<usize> {
+    pub(super) fn leads(&self, other: &Session) -> Option<usize> {
         let session = self.session.as_ref().filter(|_| self.follows.is_none())?;
         let most = other.prompt().len().saturating_sub(1);
         let shared = common(session.prompt(), other.prompt()).min(most);

@@ -49,13 +49,13 @@ pub(in crate::decode) struct MaskJob {
 
 impl MaskJob {
     /// Returns the number of mask rows of the job.
-    pub fn rows(&self) -> usize {
+    pub(crate) fn rows(&self) -> usize {
         self.rows
     }
 
     /// Returns the mask rows, concatenated: from the last position back to the first, by rolling
     /// back.
-    pub fn run(mut self) -> Vec<u32> {
+    pub(crate) fn run(mut self) -> Vec<u32> {
         let mut rows = vec![0; self.words * self.rows];
         for (i, row) in rows.chunks_mut(self.words).enumerate().rev() {
             self.matcher.fill_bitmask(row);

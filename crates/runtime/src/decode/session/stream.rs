@@ -25,7 +25,7 @@ pub(super) struct OutputStream {
 
 impl OutputStream {
     /// Emits new text and statistics.
-    pub fn emit(&mut self, output: &Transcript, stats: &Stats, on_event: OnEvent) {
+    pub(super) fn emit(&mut self, output: &Transcript, stats: &Stats, on_event: OnEvent) {
         self.emit_text(output, false, on_event);
         if self.forwards < stats.forwards {
             self.forwards = stats.forwards;
@@ -37,7 +37,7 @@ impl OutputStream {
 
     /// Emits text that is complete UTF-8 and that no stop text can remove; at the end, all that
     /// remains.
-    pub fn emit_text(&mut self, output: &Transcript, end: bool, on_event: OnEvent) {
+    pub(super) fn emit_text(&mut self, output: &Transcript, end: bool, on_event: OnEvent) {
         let Some(on_event) = on_event else { return };
         let text = &output.text;
         let decided = match (end, output.ending) {

@@ -24,7 +24,7 @@ pub(super) struct TraceLog {
 
 impl TraceLog {
     /// Notes a forward of `positions`, with the tokens that it brought.
-    pub fn forward(
+    pub(super) fn forward(
         &mut self,
         stats: &Stats,
         (positions, draft_forwards): (usize, usize),
@@ -46,7 +46,7 @@ impl TraceLog {
     }
 
     /// Notes that the output was cut to a number of tokens. Tokens that no step covers leave no trace.
-    pub fn cut(&mut self, tokens: usize) {
+    pub(super) fn cut(&mut self, tokens: usize) {
         let gone = self.covered.saturating_sub(tokens);
         self.covered -= gone;
         if let Some(last) = self.steps.last_mut() {
@@ -56,7 +56,7 @@ impl TraceLog {
 
     /// Returns the steps that were not returned yet. Output tokens that no forward brought are a
     /// step of their own.
-    pub fn take(&mut self, output: &Transcript, stats: &Stats) -> Vec<ForwardTrace> {
+    pub(super) fn take(&mut self, output: &Transcript, stats: &Stats) -> Vec<ForwardTrace> {
         let origins = output.reports.origins.as_deref().unwrap_or_default();
         let unforwarded = output.tokens().iter().zip(origins).skip(self.covered);
         let tokens: Vec<TracedToken> =

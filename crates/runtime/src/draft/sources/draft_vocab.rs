@@ -78,7 +78,7 @@ pub(super) mod tests {
     use super::*;
 
     /// Returns a vocabulary of these tokens, in this order; `Ġ` is a space.
-    pub fn vocabulary(tokens: &[&str]) -> Vocabulary {
+    pub(crate) fn vocabulary(tokens: &[&str]) -> Vocabulary {
         let vocab: serde_json::Map<_, _> =
             (0..).zip(tokens).map(|(id, token)| ((*token).to_owned(), serde_json::Value::from(id))).collect();
         let tokenizer = serde_json::json!({

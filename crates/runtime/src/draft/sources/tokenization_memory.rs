@@ -32,7 +32,7 @@ const GENERATION_CAPACITY: usize = 1 << 14;
 
 /// The tokens chosen, by the tokens before them and the longest token that was possible.
 #[derive(Debug, Default)]
-pub struct TokenizationMemory {
+pub(crate) struct TokenizationMemory {
     young: FxHashMap<Key, TokenId>,
     /// The previous generation, replaced when the younger one has [`GENERATION_CAPACITY`] entries.
     old: FxHashMap<Key, TokenId>,
@@ -75,12 +75,17 @@ impl TokenizationMemory {
     }
 
     /// Number of tokens before a run that may influence its tokenisation.
-    pub const REACH: usize = CONTEXT_LENGTHS[0];
+    pub(crate) const REACH: usize = CONTEXT_LENGTHS[0];
 
     /// Returns the text of the proposals in the tokens that the target is likely to write. These
     /// are the tokens that it chose in the same context, or else the proposed ones, or else tokens
     /// up to the end of a proposed one. All are legal where the text is forced.
-    pub fn retokenize(&self, vocab: &Vocabulary, before: &[TokenId], run: &[Proposal]) -> Vec<Proposal> {
+    pub(crate) fn retokenize(
+        &self,
+        vocab: &Vocabulary,
+        before: &[TokenId],
+        run: &[Proposal],
+    ) -> Vec<Proposal> {
         if self.young.is_empty() && self.old.is_empty() {
             return run.to_vec();
         }
@@ -115,7 +120,7 @@ impl TokenizationMemory {
     /// Learns the target's choice in place of each of the `drafted` proposals, and after them where
     /// `rest` is forced. `rows` are its logits, one row before each proposal. The target accepted
     /// the first `matched` proposals. `before` holds the last tokens before them.
-    pub fn learn(
+    pub(crate) fn learn(
         &mut self,
         vocab: &Vocabulary,
         before: &[TokenId],

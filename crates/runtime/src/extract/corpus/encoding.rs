@@ -99,7 +99,7 @@ pub(super) struct Decoded<R> {
 }
 
 impl<R: BufRead> Decoded<R> {
-    pub fn new(from: R, encoding: Encoding) -> Self {
+    pub(super) fn new(from: R, encoding: Encoding) -> Self {
         Decoded { from, encoding, rest: Vec::new(), half: None }
     }
 

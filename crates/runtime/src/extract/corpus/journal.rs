@@ -107,7 +107,7 @@ pub(super) enum Unclaimed {
 
 impl Journal {
     /// Creates the journal of a run, or opens it to resume. `head` stands before its lines.
-    pub fn open(path: &Path, head: &str, run: u64, resume: Option<Resume>) -> Result<Journal> {
+    pub(super) fn open(path: &Path, head: &str, run: u64, resume: Option<Resume>) -> Result<Journal> {
         let fail = |e: &std::io::Error| Error::io(path, e);
         let mut options = OpenOptions::new();
         options.read(true).write(true);
@@ -203,7 +203,7 @@ impl Journal {
     }
 
     /// Forgets all lines, so that the output begins again.
-    pub fn clear(&mut self) {
+    pub(super) fn clear(&mut self) {
         (self.len, self.lines) = (self.head.len() as u64, 0);
         self.old.clear();
         self.unclaimed.clear();
@@ -211,7 +211,7 @@ impl Journal {
     }
 
     /// Prepares for the records of this run, once it is known that it may write this file.
-    pub fn begin(&mut self) -> Result<()> {
+    pub(super) fn begin(&mut self) -> Result<()> {
         let cut = self.file.set_len(self.len).and_then(|()| self.file.seek(SeekFrom::End(0)));
         cut.map_err(|e| Error::io(&self.path, &e))?;
         match std::fs::remove_file(&self.failures) {
@@ -221,13 +221,13 @@ impl Journal {
     }
 
     /// Returns true if there are unclaimed lines of all parts of a text.
-    pub fn has(&self, key: Key) -> bool {
+    pub(super) fn has(&self, key: Key) -> bool {
         let mut parts = (0..).map_while(|part| self.unclaimed.get(&(key.text, part)));
         parts.any(|line| self.old[*line].is_last_part)
     }
 
     /// Claims the lines of a text, which [has](Self::has) them; returns the number of the claim.
-    pub fn claim(&mut self, task: &Task, key: Key) -> usize {
+    pub(super) fn claim(&mut self, task: &Task, key: Key) -> usize {
         let first = self.claims.len();
         let (index, id) = (self.index(task), task.id.as_ref().map(Value::to_string));
         let now = self.hasher.hash_one((index, task.name(), id.as_deref()));
@@ -248,7 +248,7 @@ impl Journal {
     }
 
     /// Reads a claimed line. Lines can be appended afterwards.
-    pub fn line(&self, claim: usize) -> Result<String> {
+    pub(super) fn line(&self, claim: usize) -> Result<String> {
         let line = LineReader::new(self)?.read(&self.claims[claim]).map(str::to_owned);
         (&self.file).seek(SeekFrom::End(0)).map_err(|e| Error::io(&self.path, &e))?;
         line
@@ -260,7 +260,7 @@ impl Journal {
     }
 
     /// Appends a line of a text. If that fails, the file has the lines before it.
-    pub fn append(&mut self, text: usize, part: u32, line: &str) -> Result<()> {
+    pub(super) fn append(&mut self, text: usize, part: u32, line: &str) -> Result<()> {
         let line = format!("{line}\n");
         if let Err(e) = self.file.write_all(line.as_bytes()) {
             // A part of a line would be cut off when the run is resumed, too.
@@ -276,7 +276,7 @@ impl Journal {
     }
 
     /// Writes a line about a failure.
-    pub fn append_failure(&mut self, line: &str) -> Result<()> {
+    pub(super) fn append_failure(&mut self, line: &str) -> Result<()> {
         let fail = |e: std::io::Error| Error::io(&self.failures, &e);
         let file = match &mut self.failed {
             Some(file) => file,
@@ -287,20 +287,20 @@ impl Journal {
 
     /// Makes sure that the records survive a failure of power, too, and brings the lines in the order
     /// of the texts. No line can be appended any more.
-    pub fn sync(&mut self) -> Result<()> {
+    pub(super) fn sync(&mut self) -> Result<()> {
         self.claims.sort_by_key(|claim| (claim.text, claim.part));
         self.file.sync_data().map_err(|e| Error::io(&self.path, &e))
     }
 
     /// Passes on the lines of this run's texts, in the order of the texts.
-    pub fn for_each(&self, mut take: impl FnMut(&str) -> Result<()>) -> Result<()> {
+    pub(super) fn for_each(&self, mut take: impl FnMut(&str) -> Result<()>) -> Result<()> {
         let mut lines = LineReader::new(self)?;
         self.claims.iter().try_for_each(|claim| take(lines.read(claim)?))
     }
 
     /// Ends the run. The file is replaced if a line moves, changes or goes; returns the number of
     /// unclaimed lines.
-    pub fn close(self, unclaimed: Unclaimed) -> Result<usize> {
+    pub(super) fn close(self, unclaimed: Unclaimed) -> Result<usize> {
         // In the order in which they are in the file.
         let mut left: Vec<&OldLine> = self.old.iter().filter(|line| line.is_unclaimed).collect();
         let count = left.len();
@@ -334,7 +334,7 @@ impl Journal {
     }
 
     /// The file of the failures.
-    pub fn failures(&self) -> &Path {
+    pub(super) fn failures(&self) -> &Path {
         &self.failures
     }
 }

@@ -55,11 +55,11 @@ struct RunLine {
 
 impl MadeBy {
     /// Begins with the version of this program.
-    pub fn new() -> MadeBy {
+    pub(super) fn new() -> MadeBy {
         MadeBy(BTreeMap::from([("ffwd".to_owned(), env!("CARGO_PKG_VERSION").to_owned())]))
     }
 
-    pub fn add(&mut self, name: impl Into<String>, value: impl Into<String>) {
+    pub(super) fn add(&mut self, name: impl Into<String>, value: impl Into<String>) {
         self.0.insert(name.into(), value.into());
     }
 
@@ -67,7 +67,7 @@ impl MadeBy {
     ///
     /// # Errors
     /// If a file of the model cannot be read.
-    pub fn add_model(&mut self, engine: &Engine, extractor: &Extractor) -> Result<()> {
+    pub(super) fn add_model(&mut self, engine: &Engine, extractor: &Extractor) -> Result<()> {
         let schema = extractor.schema();
         self.add_text("schema", &schema.text);
         self.add_text("schema options", &format!("{:?} {:?}", schema.options.policy, schema.options.spans));
@@ -97,7 +97,7 @@ impl MadeBy {
     }
 
     /// Adds the digest of a text.
-    pub fn add_text(&mut self, name: &str, text: &str) {
+    pub(super) fn add_text(&mut self, name: &str, text: &str) {
         self.add(name, hex(&Sha256::digest(text)));
     }
 
@@ -105,7 +105,7 @@ impl MadeBy {
     ///
     /// # Errors
     /// If a file cannot be read.
-    pub fn add_files(&mut self, name: &str, path: &Path) -> Result<()> {
+    pub(super) fn add_files(&mut self, name: &str, path: &Path) -> Result<()> {
         let whole = path.canonicalize().map_err(|e| Error::io(path, &e))?;
         let mut files = vec![whole.clone()];
         if whole.is_dir() {
@@ -127,7 +127,7 @@ impl MadeBy {
     }
 
     /// Returns the digest, by which a line knows its run.
-    pub fn run(&self) -> u64 {
+    pub(super) fn run(&self) -> u64 {
         let mut digest = Sha256::new();
         for part in self.0.iter().flat_map(|(name, value)| [name, value]) {
             digest.update((part.len() as u64).to_le_bytes());
@@ -190,7 +190,7 @@ impl Runs {
     ///
     /// # Errors
     /// If it cannot be read.
-    pub fn read(output: &Path) -> Result<Runs> {
+    pub(super) fn read(output: &Path) -> Result<Runs> {
         let path = with_suffix(output, RUNS);
         let text = match std::fs::read_to_string(&path) {
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => String::new(),
@@ -201,7 +201,7 @@ impl Runs {
     }
 
     /// Returns the error about records that other runs have made.
-    pub fn other_run(&self, output: &Path, mine: &MadeBy, others: &[u64]) -> Error {
+    pub(super) fn other_run(&self, output: &Path, mine: &MadeBy, others: &[u64]) -> Error {
         let of = |run: &u64| self.known.iter().find(|known| known.run == format!("{run:016x}"));
         let how = match others.iter().find_map(of) {
             Some(known) => mine.differences(&known.made_by),
@@ -217,7 +217,7 @@ impl Runs {
     ///
     /// # Errors
     /// If it cannot be written.
-    pub fn write(mut self, mine: MadeBy, kept: &[u64]) -> Result<()> {
+    pub(super) fn write(mut self, mine: MadeBy, kept: &[u64]) -> Result<()> {
         if let [known] = &self.known[..]
             && known.made_by == mine
             && kept.is_empty()

@@ -97,7 +97,7 @@ pub(super) struct ReportLine<'a> {
 
 impl Shown {
     /// Collects what is shown of an output about `text`.
-    pub fn new(text: &str, output: &Output, grounding: &Grounding, vocab: &Vocabulary) -> Shown {
+    pub(super) fn new(text: &str, output: &Output, grounding: &Grounding, vocab: &Vocabulary) -> Shown {
         let record = output.answer.as_deref().unwrap_or(&output.text);
         let spans = spans_of(record, &output.source_spans, text);
         let fields = leaf_values(record.as_bytes()).into_iter().map(|leaf| {
@@ -131,7 +131,7 @@ impl Shown {
     }
 
     /// Returns what is shown of a text without an output.
-    pub fn failed(text: Option<&str>) -> Shown {
+    pub(super) fn failed(text: Option<&str>) -> Shown {
         let pieces = pieces(text.unwrap_or_default(), &[]);
         Shown { pieces, fields: Vec::new(), tokens: Vec::new(), forwards: 0, seconds: 0.0 }
     }
@@ -244,7 +244,7 @@ pub(super) fn open_report(path: &Path, run: u64, resume: Option<Resume>) -> Resu
 
 impl ReportLine<'_> {
     /// Returns the line. No tag of the page may begin within the data.
-    pub fn text(&self) -> Result<String> {
+    pub(super) fn text(&self) -> Result<String> {
         Ok(super::task::json(self)?.replace('<', "\\u003c"))
     }
 }

@@ -39,7 +39,7 @@ impl SeparatedTexts {
     ///
     /// # Errors
     /// If the header lacks a column, or has it twice.
-    pub fn open(
+    pub(super) fn open(
         path: &Path,
         from: impl Read + 'static,
         delimiter: u8,
@@ -92,7 +92,7 @@ impl SeparatedTexts {
     }
 
     /// Returns what is to be said about the faults that were passed over.
-    pub fn faults(&self) -> Option<String> {
+    pub(super) fn faults(&self) -> Option<String> {
         let (faults, file) = (self.faults, self.path.display());
         (faults > 0)
             .then(|| format!("{file}: {faults} faults of rows and columns were passed over (--lenient)"))

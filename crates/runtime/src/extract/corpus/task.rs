@@ -42,11 +42,11 @@ pub(super) struct Key {
 
 impl Key {
     /// Returns the digits in a line.
-    pub fn hex(self) -> String {
+    pub(super) fn hex(self) -> String {
         format!("{:016x}-{:032x}", self.run, self.text)
     }
 
-    pub fn parse(text: &str) -> Option<Key> {
+    pub(super) fn parse(text: &str) -> Option<Key> {
         let (run, text) = text.split_once('-')?;
         Some(Key { run: u64::from_str_radix(run, 16).ok()?, text: u128::from_str_radix(text, 16).ok()? })
     }

@@ -63,7 +63,7 @@ impl Naming {
     }
 
     /// Returns the name of a tensor.
-    pub fn tensor(self, slot: TensorId) -> String {
+    pub(crate) fn tensor(self, slot: TensorId) -> String {
         let (layer, part, end) = match slot {
             TensorId::Embedding => {
                 return self.choose(("token_embd.weight", "model.embed_tokens.weight")).into();
@@ -77,7 +77,7 @@ impl Naming {
     }
 
     /// Returns the name of a tensor within its layer.
-    pub fn part(self, part: LayerTensor) -> &'static str {
+    pub(crate) fn part(self, part: LayerTensor) -> &'static str {
         self.choose(match part {
             LayerTensor::Q => ("attn_q", "self_attn.q_proj"),
             LayerTensor::K => ("attn_k", "self_attn.k_proj"),

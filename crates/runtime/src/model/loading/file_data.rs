@@ -30,7 +30,7 @@ impl FileData<'_> {
     ///
     /// # Errors
     /// Returns an error if the file cannot be opened.
-    pub fn map(path: &Path) -> Result<Self> {
+    pub(super) fn map(path: &Path) -> Result<Self> {
         let file = File::open(path).map_err(|e| Error::io(path, &e))?;
         // SAFETY: the map is only read. A program that changes the file meanwhile would change
         // these bytes; all that is read from them is checked or is a number of any value.
@@ -39,7 +39,7 @@ impl FileData<'_> {
     }
 
     /// Gives back the memory of these bytes. Reading them again reads the file again.
-    pub fn release(&self, range: Range<usize>) {
+    pub(super) fn release(&self, range: Range<usize>) {
         #[cfg(unix)]
         if let FileData::Mapped(map) = self {
             // Only whole pages within the range: others hold bytes that may be in use.

@@ -37,7 +37,7 @@ impl<'a> Safetensors<'a> {
     /// # Errors
     /// Returns an error if a header is invalid, names a tensor twice, or names one outside its
     /// file.
-    pub fn open(inputs: Vec<FileData<'a>>) -> Result<Self> {
+    pub(super) fn open(inputs: Vec<FileData<'a>>) -> Result<Self> {
         let mut all = Safetensors { shards: Vec::new(), entries: HashMap::new() };
         for input in inputs {
             all.add(input)?;
@@ -72,17 +72,17 @@ impl<'a> Safetensors<'a> {
         Ok(())
     }
 
-    pub fn contains(&self, name: &str) -> bool {
+    pub(super) fn contains(&self, name: &str) -> bool {
         self.entries.contains_key(name)
     }
 
     /// Returns the names of all tensors.
-    pub fn names(&self) -> impl Iterator<Item = &str> {
+    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
         self.entries.keys().map(String::as_str)
     }
 
     /// Returns the shape of a tensor, if it exists.
-    pub fn shape(&self, name: &str) -> Option<&[usize]> {
+    pub(super) fn shape(&self, name: &str) -> Option<&[usize]> {
         self.entries.get(name).map(|entry| &entry.shape[..])
     }
 
@@ -90,7 +90,7 @@ impl<'a> Safetensors<'a> {
     ///
     /// # Errors
     /// Returns an error if the tensor is missing or has another shape or another type of numbers.
-    pub fn tensor(&self, name: &str, shape: &[usize]) -> Result<(TensorType, &[u8])> {
+    pub(super) fn tensor(&self, name: &str, shape: &[usize]) -> Result<(TensorType, &[u8])> {
         let entry = self.entries.get(name).ok_or_else(|| bad(format!("the tensor `{name}` is missing")))?;
         if entry.shape != shape {
             return Err(bad(format!(
@@ -107,7 +107,7 @@ impl<'a> Safetensors<'a> {
     }
 
     /// Gives the memory of the tensor's bytes back; reading them again is possible.
-    pub fn release(&self, name: &str) {
+    pub(super) fn release(&self, name: &str) {
         if let Some(entry) = self.entries.get(name) {
             self.shards[entry.shard].release(entry.start..entry.end);
         }

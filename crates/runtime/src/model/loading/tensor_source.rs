@@ -40,7 +40,7 @@ impl TensorSource<'_> {
         naming.tensor(slot)
     }
 
-    pub fn has(&self, slot: TensorId) -> bool {
+    pub(super) fn has(&self, slot: TensorId) -> bool {
         match self {
             TensorSource::Gguf(g) => g.info(&self.name(slot)).is_some(),
             TensorSource::Safetensors(s) => s.contains(&self.name(slot)),
@@ -51,7 +51,7 @@ impl TensorSource<'_> {
     ///
     /// # Errors
     /// Returns an error if the tensor is missing or has another shape.
-    pub fn raw(&self, slot: TensorId, shape: &[usize]) -> Result<RawTensor<'_>> {
+    pub(super) fn raw(&self, slot: TensorId, shape: &[usize]) -> Result<RawTensor<'_>> {
         self.read(&self.name(slot), shape)
     }
 
@@ -59,7 +59,7 @@ impl TensorSource<'_> {
     ///
     /// # Errors
     /// Returns an error if the tensor is missing or has another shape.
-    pub fn read(&self, name: &str, shape: &[usize]) -> Result<RawTensor<'_>> {
+    pub(super) fn read(&self, name: &str, shape: &[usize]) -> Result<RawTensor<'_>> {
         let (dtype, bytes) = match self {
             TensorSource::Safetensors(s) => s.tensor(name, shape)?,
             TensorSource::Gguf(g) => {
@@ -79,7 +79,7 @@ impl TensorSource<'_> {
     }
 
     /// Returns the names of all tensors.
-    pub fn tensors(&self) -> Box<dyn Iterator<Item = &str> + '_> {
+    pub(super) fn tensors(&self) -> Box<dyn Iterator<Item = &str> + '_> {
         match self {
             TensorSource::Safetensors(s) => Box::new(s.names()),
             TensorSource::Gguf(g) => Box::new(g.names()),
@@ -87,7 +87,7 @@ impl TensorSource<'_> {
     }
 
     /// Returns the shape of a tensor, if it exists.
-    pub fn shape(&self, name: &str) -> Option<&[usize]> {
+    pub(super) fn shape(&self, name: &str) -> Option<&[usize]> {
         match self {
             TensorSource::Safetensors(s) => s.shape(name),
             TensorSource::Gguf(g) => g.info(name).map(|info| &info.shape[..]),
@@ -106,7 +106,7 @@ impl TensorSource<'_> {
     ///
     /// # Errors
     /// Returns an error if the tensor is missing or has another shape.
-    pub fn vector(&self, slot: TensorId, width: usize) -> Result<Vec<f32>> {
+    pub(super) fn vector(&self, slot: TensorId, width: usize) -> Result<Vec<f32>> {
         Ok(widened(&self.raw(slot, &[width])?))
     }
 
@@ -114,7 +114,7 @@ impl TensorSource<'_> {
     ///
     /// # Errors
     /// Returns an error if the tensor is missing or has another shape.
-    pub fn norm(&self, slot: TensorId, width: usize, config: &ModelConfig) -> Result<Vec<f32>> {
+    pub(super) fn norm(&self, slot: TensorId, width: usize, config: &ModelConfig) -> Result<Vec<f32>> {
         let mut weights = self.vector(slot, width)?;
         if config.architecture.family().norms_less_one && matches!(self, TensorSource::Safetensors(_)) {
             weights.iter_mut().for_each(|w| *w += 1.0);

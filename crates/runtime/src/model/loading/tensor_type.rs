@@ -35,7 +35,7 @@ macro_rules! types {
 
         impl TensorType {
             /// Returns a matrix of rows in the format of a file.
-            pub fn matrix(self, rows: &[&[u8]], inputs: usize) -> Arc<dyn Matrix> {
+            pub(crate) fn matrix(self, rows: &[&[u8]], inputs: usize) -> Arc<dyn Matrix> {
                 match self {
                     TensorType::F32 => Arc::new(Dense::<f32>::new(rows, inputs)),
                     TensorType::F16 => Arc::new(Dense::<f16>::new(rows, inputs)),
@@ -78,7 +78,7 @@ impl TensorType {
     ///
     /// # Errors
     /// `Unsupported`, with the names of the type and of the `tensor`.
-    pub fn from_gguf(id: u32, tensor: &str) -> Result<Self> {
+    pub(crate) fn from_gguf(id: u32, tensor: &str) -> Result<Self> {
         if let Some((found, ..)) = TYPES.iter().find(|t| t.1 == id) {
             return Ok(*found);
         }
@@ -94,23 +94,23 @@ impl TensorType {
     }
 
     /// Returns the name that people use.
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         self.entry().2
     }
 
     /// Returns the number of weights of a block.
-    pub fn block_weights(self) -> usize {
+    pub(crate) fn block_weights(self) -> usize {
         self.entry().3
     }
 
     /// Returns the number of bytes of a block.
-    pub fn block_bytes(self) -> usize {
+    pub(crate) fn block_bytes(self) -> usize {
         self.entry().4
     }
 
     /// Returns the bytes of a tensor of this shape, or `None` if its rows are not whole blocks or
     /// it is too large.
-    pub fn bytes(self, shape: &[usize]) -> Option<usize> {
+    pub(crate) fn bytes(self, shape: &[usize]) -> Option<usize> {
         let elements = shape.iter().try_fold(1usize, |a, d| a.checked_mul(*d))?;
         // A row can be cut out of whole blocks.
         let whole = shape.last()?.is_multiple_of(self.block_weights());
@@ -118,7 +118,7 @@ impl TensorType {
     }
 
     /// Returns candle's name of the type, if it has one.
-    pub fn candle(self) -> Option<GgmlDType> {
+    pub(crate) fn candle(self) -> Option<GgmlDType> {
         self.entry().5
     }
 }

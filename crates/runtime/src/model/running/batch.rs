@@ -87,7 +87,7 @@ impl Segment<'_> {
 }
 
 impl Span {
-    pub fn positions(&self) -> Range<usize> {
+    pub(super) fn positions(&self) -> Range<usize> {
         self.start..self.start + self.tokens.len()
     }
 }

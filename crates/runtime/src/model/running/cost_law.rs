@@ -55,7 +55,7 @@ pub(super) struct CostLaw {
 
 impl CostLaw {
     /// Returns the estimate for a model whose weights take `bytes`, on this number of threads.
-    pub fn of(config: &ModelConfig, bytes: usize, threads: usize) -> Self {
+    pub(super) fn of(config: &ModelConfig, bytes: usize, threads: usize) -> Self {
         let c = config;
         let layer = c.hidden * (2 * c.q_dim() + 2 * c.kv_dim() + 3 * c.feed_forward);
         let head = (c.hidden * c.vocab_size) as f64;
@@ -71,20 +71,20 @@ impl CostLaw {
     }
 
     /// Returns the estimated milliseconds that a cached position adds to a row.
-    pub fn cached(config: &ModelConfig) -> f64 {
+    pub(super) fn cached(config: &ModelConfig) -> f64 {
         let products = 2 * config.layers * config.q_dim();
         products as f64 / (MULTIPLIED[1] / if has_wide_vectors() { 1.0 } else { NARROW })
     }
 
     /// Returns the milliseconds of a forward over `m` tokens with logits for all.
-    pub fn ms(&self, m: usize) -> f64 {
+    pub(super) fn ms(&self, m: usize) -> f64 {
         let [reading, row] = self.numbers;
         reading.hypot(m as f64 * row)
     }
 
     /// Learns from a forward over `m` tokens, at least one. If `prompt` is true, only the last has
     /// logits. `ms` is without the time of cached positions.
-    pub fn observe(&mut self, m: usize, prompt: bool, ms: f64) {
+    pub(super) fn observe(&mut self, m: usize, prompt: bool, ms: f64) {
         let rows = m as f64 * if prompt { 1.0 - self.logits * (m - 1) as f64 / m as f64 } else { 1.0 };
         let parts = [self.numbers[0], rows * self.numbers[1]];
         let which = match m {
@@ -115,7 +115,7 @@ impl CostLaw {
     }
 
     /// Returns true if enough was seen that sizes may be corrected one by one.
-    pub fn is_settled(&self) -> bool {
+    pub(super) fn is_settled(&self) -> bool {
         self.seen[0] >= SETTLED
     }
 }

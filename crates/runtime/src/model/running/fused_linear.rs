@@ -17,7 +17,7 @@ use super::low_rank::LowRank;
 /// Several matrices with the same input, whose outputs lie next to each other. Matrices of the same
 /// format are one product.
 #[derive(Clone)]
-pub struct FusedLinear {
+pub(crate) struct FusedLinear {
     parts: Vec<Arc<dyn Matrix>>,
     pub outputs: usize,
     inputs: usize,
@@ -29,7 +29,7 @@ pub struct FusedLinear {
 
 impl FusedLinear {
     /// Computes all outputs of `rows` rows into `out`, as `[row][output]`.
-    pub fn forward(&self, x: &[f32], rows: usize, out: &mut Vec<f32>) {
+    pub(crate) fn forward(&self, x: &[f32], rows: usize, out: &mut Vec<f32>) {
         assert_eq!(x.len(), rows * self.inputs, "input of a projection");
         out.resize(rows * self.outputs, 0.0);
         if rows == 0 {
@@ -47,11 +47,11 @@ impl FusedLinear {
         }
     }
 
-    pub fn new(parts: Vec<Arc<dyn Matrix>>, outputs: usize, inputs: usize, bias: Vec<f32>) -> Self {
+    pub(crate) fn new(parts: Vec<Arc<dyn Matrix>>, outputs: usize, inputs: usize, bias: Vec<f32>) -> Self {
         FusedLinear { parts, outputs, inputs, bias, adapter: None }
     }
 
-    pub fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         let adapter = self.adapter.as_ref().map_or(0, |adapter| adapter.bytes());
         adapter + self.parts.iter().map(|part| part.bytes()).sum::<usize>()
     }

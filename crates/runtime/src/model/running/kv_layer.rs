@@ -104,7 +104,7 @@ impl<E: KvElement> KeysAndValues<E> {
 }
 
 impl Layer {
-    pub fn new(precision: KvPrecision) -> Self {
+    pub(super) fn new(precision: KvPrecision) -> Self {
         match precision {
             KvPrecision::F32 => Layer::Single(KeysAndValues::default()),
             KvPrecision::F16 => Layer::Half(KeysAndValues::default()),
@@ -112,12 +112,12 @@ impl Layer {
     }
 
     /// Appends a position; all earlier ones must be present.
-    pub fn push(&mut self, key: &[f32], value: &[f32]) {
+    pub(super) fn push(&mut self, key: &[f32], value: &[f32]) {
         either!(self, both => both.push(key, value));
     }
 
     /// Returns a copy of the first `len` positions.
-    pub fn prefix(&self, width: usize, len: usize) -> Layer {
+    pub(super) fn prefix(&self, width: usize, len: usize) -> Layer {
         match self {
             Layer::Single(both) => Layer::Single(both.prefix(width, len)),
             Layer::Half(both) => Layer::Half(both.prefix(width, len)),
@@ -125,17 +125,17 @@ impl Layer {
     }
 
     /// Sets the length to `len` positions that hold zeros or old values.
-    pub fn resize(&mut self, width: usize, len: usize) {
+    pub(super) fn resize(&mut self, width: usize, len: usize) {
         either!(self, both => both.resize(width, len));
     }
 
     /// Drops everything beyond `len` positions, and takes memory for `room` positions.
-    pub fn prepare(&mut self, width: usize, len: usize, room: usize) {
+    pub(super) fn prepare(&mut self, width: usize, len: usize, room: usize) {
         either!(self, both => both.prepare(width, len, room));
     }
 
     /// Returns the bytes of memory taken.
-    pub fn bytes(&self) -> usize {
+    pub(super) fn bytes(&self) -> usize {
         either!(self, both => both.bytes())
     }
 }

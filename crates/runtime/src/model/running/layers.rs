@@ -5,7 +5,7 @@ use crate::model::config::{ModelConfig, RotaryTable};
 
 /// The weights of a layer: those of products and those of norms.
 #[derive(Clone)]
-pub struct Layer<L, N> {
+pub(crate) struct Layer<L, N> {
     pub attention_norms: LayerNorms<N>,
     pub qkv: L,
     /// Norms of queries and keys: of each head, or of all together.
@@ -22,14 +22,14 @@ pub struct Layer<L, N> {
 
 /// The norms around the attention or the feed-forward.
 #[derive(Clone)]
-pub struct LayerNorms<N> {
+pub(crate) struct LayerNorms<N> {
     pub before: Option<N>,
     pub after: Option<N>,
 }
 
 /// The weights of a model: its matrices, fused products and norms.
 #[derive(Clone)]
-pub struct Weights<M, L, N> {
+pub(crate) struct Weights<M, L, N> {
     pub config: ModelConfig,
     pub embedding: M,
     pub layers: Vec<Layer<L, N>>,
@@ -41,7 +41,7 @@ pub struct Weights<M, L, N> {
 
 impl<M, L, N> Weights<M, L, N> {
     /// Returns the bytes of the matrices.
-    pub fn bytes(&self, matrix: impl Fn(&M) -> usize, product: impl Fn(&L) -> usize) -> usize {
+    pub(crate) fn bytes(&self, matrix: impl Fn(&M) -> usize, product: impl Fn(&L) -> usize) -> usize {
         let products = self.layers.iter().flat_map(|l| [&l.qkv, &l.o, &l.gate_up, &l.down]);
         let embedding = if self.config.tied_embeddings { 0 } else { matrix(&self.embedding) };
         products.map(product).sum::<usize>() + matrix(&self.head) + embedding

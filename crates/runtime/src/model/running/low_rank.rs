@@ -18,7 +18,7 @@ use std::sync::Arc;
 use super::kernels::{Activations, Expansion, Matrix, Out, Rows, multiply_all};
 
 /// An adapter of a projection.
-pub struct LowRank {
+pub(crate) struct LowRank {
     /// A: matrices with the same input, whose outputs lie next to each other.
     pub reductions: Vec<Arc<dyn Matrix>>,
     /// B, in the order of the outputs of A that they take.
@@ -26,7 +26,7 @@ pub struct LowRank {
 }
 
 /// The part of B that changes one of the fused matrices.
-pub struct Expanded {
+pub(crate) struct Expanded {
     pub expansion: Expansion,
     /// The first of the projection's outputs that it changes.
     pub output: usize,
@@ -34,7 +34,7 @@ pub struct Expanded {
 
 /// The adapters of the projections of a layer, in the order of
 /// [`ModelConfig::projections`](super::ModelConfig::projections).
-pub type LayerAdapters = [Option<Arc<LowRank>>; 4];
+pub(crate) type LayerAdapters = [Option<Arc<LowRank>>; 4];
 
 impl LowRank {
     /// Returns the sum of the ranks.
@@ -43,7 +43,7 @@ impl LowRank {
     }
 
     /// Adds the adapter's outputs for rows `x` to the rows of `out`, which have `outputs` numbers.
-    pub fn add(&self, x: &mut Activations, out: &mut [f32], outputs: usize) {
+    pub(crate) fn add(&self, x: &mut Activations, out: &mut [f32], outputs: usize) {
         let (rank, rows) = (self.rank(), x.rows.rows);
         let mut reduced = vec![0.0; rows * rank];
         multiply_all(&self.reductions, x, Out { data: &mut reduced, stride: rank });
@@ -57,7 +57,7 @@ impl LowRank {
 
     /// Returns A and `s B` for `outputs` outputs as whole matrices `[rank][input]` and
     /// `[rank][output]` in single precision.
-    pub fn widened(&self, outputs: usize) -> (Vec<f32>, Vec<f32>) {
+    pub(crate) fn widened(&self, outputs: usize) -> (Vec<f32>, Vec<f32>) {
         let mut a = Vec::new();
         for matrix in &self.reductions {
             let mut row = vec![0.0; matrix.inputs()];
@@ -78,7 +78,7 @@ impl LowRank {
     }
 
     /// Returns the bytes of memory that the numbers take.
-    pub fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         let b: usize = self.expansions.iter().map(|b| b.expansion.bytes()).sum();
         b + self.reductions.iter().map(|a| a.bytes()).sum::<usize>()
     }

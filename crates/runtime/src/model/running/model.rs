@@ -43,7 +43,7 @@ pub struct Model {
 pub(in crate::model) struct WeakModel(Weak<ModelInner>);
 
 impl WeakModel {
-    pub fn upgrade(&self) -> Option<Model> {
+    pub(crate) fn upgrade(&self) -> Option<Model> {
         self.0.upgrade().map(|inner| Model::new(inner, None))
     }
 }

@@ -14,7 +14,7 @@ use crate::error::Result;
 use crate::model::config::{ModelConfig, bad};
 
 /// A forward pass with its weights.
-pub enum Runner {
+pub(crate) enum Runner {
     /// This crate's kernels, on the processor.
     Kernels(Transformer),
     /// Candle's tensors, on any device.
@@ -22,7 +22,7 @@ pub enum Runner {
 }
 
 impl Runner {
-    pub fn config(&self) -> &ModelConfig {
+    pub(crate) fn config(&self) -> &ModelConfig {
         match self {
             Runner::Kernels(t) => &t.weights.config,
             Runner::Tensors(t) => &t.weights.config,
@@ -30,7 +30,7 @@ impl Runner {
     }
 
     /// Returns the same model with an adapter. Both share their weights.
-    pub fn with_adapters(&self, adapters: Vec<LayerAdapters>) -> Result<Self> {
+    pub(crate) fn with_adapters(&self, adapters: Vec<LayerAdapters>) -> Result<Self> {
         Ok(match self {
             Runner::Kernels(t) => Runner::Kernels(t.with_adapters(adapters)),
             Runner::Tensors(t) => Runner::Tensors(t.with_adapters(adapters)?),
@@ -38,7 +38,7 @@ impl Runner {
     }
 
     /// Returns an empty cache.
-    pub fn new_cache(&self) -> KvCache {
+    pub(crate) fn new_cache(&self) -> KvCache {
         match self {
             Runner::Kernels(t) => KvCache::new(&t.weights.config, t.kv),
             Runner::Tensors(t) => KvCache::of_tensors(TensorCache::new(t.shape.clone())),
@@ -46,7 +46,7 @@ impl Runner {
     }
 
     /// Returns the bytes that a cache takes with `positions` tokens.
-    pub fn cache_bytes(&self, positions: usize) -> usize {
+    pub(crate) fn cache_bytes(&self, positions: usize) -> usize {
         match self {
             Runner::Kernels(t) => KvCache::bytes_for(&t.weights.config, t.kv, positions),
             Runner::Tensors(t) => t.shape.bytes(positions),
@@ -54,7 +54,7 @@ impl Runner {
     }
 
     /// Returns the bytes of the weight matrices.
-    pub fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         match self {
             Runner::Kernels(t) => t.bytes(),
             Runner::Tensors(t) => t.weights.bytes(Weight::bytes, Linear::bytes),
@@ -63,7 +63,7 @@ impl Runner {
 
     /// Returns true if a row's logits may depend, in the last bits, on the number of rows that run
     /// with it.
-    pub fn varies(&self) -> bool {
+    pub(crate) fn varies(&self) -> bool {
         match self {
             // No kernel depends on it.
             Runner::Kernels(_) => false,
@@ -72,7 +72,7 @@ impl Runner {
     }
 
     /// Checks that the segment can run.
-    pub fn check(&self, segment: &Segment) -> Result<()> {
+    pub(crate) fn check(&self, segment: &Segment) -> Result<()> {
         let own = match self {
             Runner::Kernels(t) => segment.cache.has_layers_of(&t.weights.config, t.kv),
             Runner::Tensors(t) => segment.cache.tensors().is_some_and(|held| held.fits(&t.shape)),
@@ -86,7 +86,7 @@ impl Runner {
     }
 
     /// Returns the logits that each segment wants. After a failure the caches are unchanged.
-    pub fn forward(&self, segments: &mut [Segment]) -> Result<Vec<Vec<Vec<f32>>>> {
+    pub(crate) fn forward(&self, segments: &mut [Segment]) -> Result<Vec<Vec<Vec<f32>>>> {
         match self {
             Runner::Kernels(t) => Ok(t.forward(segments)),
             Runner::Tensors(t) => t.forward(segments),

@@ -59,7 +59,7 @@ type TransformerLayer = Layer<FusedLinear, Vec<f32>>;
 
 /// The weights, ready to run.
 #[derive(Clone)]
-pub struct Transformer {
+pub(crate) struct Transformer {
     pub weights: Weights<Arc<dyn Matrix>, FusedLinear, Vec<f32>>,
     /// Format of keys and values.
     pub kv: KvPrecision,
@@ -123,12 +123,12 @@ impl LayerNorms<Vec<f32>> {
 }
 
 impl Transformer {
-    pub fn new(weights: Weights<Arc<dyn Matrix>, FusedLinear, Vec<f32>>, kv: KvPrecision) -> Self {
+    pub(crate) fn new(weights: Weights<Arc<dyn Matrix>, FusedLinear, Vec<f32>>, kv: KvPrecision) -> Self {
         Transformer { weights, kv }
     }
 
     /// Returns the same model with the adapters of its layers. Both share their weights.
-    pub fn with_adapters(&self, adapters: Vec<LayerAdapters>) -> Self {
+    pub(crate) fn with_adapters(&self, adapters: Vec<LayerAdapters>) -> Self {
         let mut adapted = self.clone();
         for (layer, [qkv, o, gate_up, down]) in adapted.weights.layers.iter_mut().zip(adapters) {
             layer.qkv.adapter = qkv;
@@ -139,12 +139,12 @@ impl Transformer {
         adapted
     }
 
-    pub fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         self.weights.bytes(|matrix| matrix.bytes(), FusedLinear::bytes)
     }
 
     /// Returns the logits that each segment wants. After a failure the caches may be longer.
-    pub fn forward(&self, segments: &mut [Segment]) -> Vec<Vec<Vec<f32>>> {
+    pub(crate) fn forward(&self, segments: &mut [Segment]) -> Vec<Vec<Vec<f32>>> {
         let mut logits: Vec<_> = segments.iter().map(|s| Vec::with_capacity(s.rows.len())).collect();
         let most = (CHUNK_PER_THREAD * threads::number()).clamp(CHUNK, MOST_CHUNK);
         for spans in chunks(segments, most) {

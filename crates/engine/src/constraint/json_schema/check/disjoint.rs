@@ -19,7 +19,12 @@ const MAX_COMPARED: usize = 1_024;
 /// common type, no common literal, or a required property to which that applies (one level
 /// down, next to the given shape). Nearly all unions in use are of this kind, and merging their
 /// branches takes far longer.
-pub fn are_disjoint(context: &mut SchemaContext<'_>, a: Id, b: Id, beside: Option<&Shape>) -> Result<bool> {
+pub(crate) fn are_disjoint(
+    context: &mut SchemaContext<'_>,
+    a: Id,
+    b: Id,
+    beside: Option<&Shape>,
+) -> Result<bool> {
     let (a, b) = (context.follow(a)?, context.follow(b)?);
     context.step(1, a)?;
     let (types, mut literals) = types_and_literals(context, a)?;
@@ -89,7 +94,7 @@ fn demands(context: &SchemaContext<'_>, schema: Id, name: Symbol) -> bool {
 }
 
 /// Returns true if the keywords of a schema show that it has few values.
-pub fn has_few_values(context: &mut SchemaContext<'_>, schema: Id) -> Result<bool> {
+pub(crate) fn has_few_values(context: &mut SchemaContext<'_>, schema: Id) -> Result<bool> {
     let schema = context.follow(schema)?;
     let lists = |k: (Keyword, Id)| matches!(k.0.definition().operand, Operand::Value | Operand::Values);
     let literal = context.asserting(schema).any(lists);
@@ -98,7 +103,7 @@ pub fn has_few_values(context: &mut SchemaContext<'_>, schema: Id) -> Result<boo
 
 /// Returns true if a schema only asserts that some properties, which `outer` declares, have few
 /// values.
-pub fn only_narrows_declared(context: &mut SchemaContext<'_>, outer: Id, schema: Id) -> Result<bool> {
+pub(crate) fn only_narrows_declared(context: &mut SchemaContext<'_>, outer: Id, schema: Id) -> Result<bool> {
     let keywords: SmallVec<[(Keyword, Id); 8]> = context.asserting(schema).collect();
     let [(Keyword::Properties, at)] = keywords[..] else { return Ok(false) };
     for (name, value) in context.object(at)? {
@@ -110,7 +115,7 @@ pub fn only_narrows_declared(context: &mut SchemaContext<'_>, outer: Id, schema:
 }
 
 /// Returns true if a schema only requires some properties, each of which passes a test.
-pub fn only_requires(context: &SchemaContext<'_>, id: Id, is_there: impl Fn(Symbol) -> bool) -> bool {
+pub(crate) fn only_requires(context: &SchemaContext<'_>, id: Id, is_there: impl Fn(Symbol) -> bool) -> bool {
     let mut keywords = context.asserting(id);
     let (Some((Keyword::Required, at)), None) = (keywords.next(), keywords.next()) else { return false };
     let Value::Array { .. } = context.doc.value(at) else { return false };

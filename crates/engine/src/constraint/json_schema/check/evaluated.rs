@@ -25,14 +25,14 @@ const MAX_DEPTH: u32 = 64;
 
 /// Kind of the keyword: about properties or about items.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum UnevaluatedKind {
+pub(crate) enum UnevaluatedKind {
     Properties,
     Items,
 }
 
 /// An evaluated set.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Evaluated {
+pub(crate) struct Evaluated {
     pub kind: UnevaluatedKind,
     /// Everything.
     pub all: bool,
@@ -48,7 +48,7 @@ pub struct Evaluated {
 
 /// Terms, and the evaluated set if they hold.
 #[derive(Debug, Clone)]
-pub struct Alternative {
+pub(crate) struct Alternative {
     pub terms: Terms,
     pub seen: Evaluated,
 }
@@ -59,10 +59,10 @@ type AlternativesMemo = FxHashMap<(Id, UnevaluatedKind, bool), Rc<Alternatives>>
 
 /// Alternatives of which at least one holds for every instance that its schemas accept.
 #[derive(Debug)]
-pub struct Alternatives(pub Vec<Alternative>);
+pub(crate) struct Alternatives(pub Vec<Alternative>);
 
 impl Evaluated {
-    pub fn none(kind: UnevaluatedKind) -> Evaluated {
+    pub(crate) fn none(kind: UnevaluatedKind) -> Evaluated {
         let (names, patterns, matching) = (Vec::new(), Schemas::new(), Vec::new());
         Evaluated { kind, all: false, names, patterns, first: 0, matching }
     }
@@ -71,7 +71,7 @@ impl Evaluated {
         *self == Evaluated::none(self.kind)
     }
 
-    pub fn add(&mut self, other: &Evaluated) {
+    pub(crate) fn add(&mut self, other: &Evaluated) {
         self.all |= other.all;
         self.names.extend(&other.names);
         self.patterns.extend_from_slice(&other.patterns);
@@ -160,25 +160,25 @@ impl Alternatives {
 
 /// Evaluated sets in use, and the alternatives that were computed.
 #[derive(Default)]
-pub struct EvaluatedSets {
+pub(crate) struct EvaluatedSets {
     alternatives: AlternativesMemo,
     sets: Vec<Rc<Evaluated>>,
 }
 
 impl EvaluatedSets {
     /// Returns the set with this number.
-    pub fn set(&self, number: u32) -> Rc<Evaluated> {
+    pub(crate) fn set(&self, number: u32) -> Rc<Evaluated> {
         self.sets[number as usize].clone()
     }
 
     /// Returns the set of the properties with these names.
-    pub fn only_names(&mut self, mut names: Vec<Symbol>) -> u32 {
+    pub(crate) fn only_names(&mut self, mut names: Vec<Symbol>) -> u32 {
         names.sort_unstable();
         self.evaluated_set(&Evaluated { names, ..Evaluated::none(UnevaluatedKind::Properties) })
     }
 
     /// Returns the number of a set.
-    pub fn evaluated_set(&mut self, seen: &Evaluated) -> u32 {
+    pub(crate) fn evaluated_set(&mut self, seen: &Evaluated) -> u32 {
         let known = self.sets.iter().position(|s| **s == *seen);
         known.unwrap_or_else(|| {
             self.sets.push(Rc::new(seen.clone()));
@@ -187,7 +187,7 @@ impl EvaluatedSets {
     }
 
     /// Returns the evaluated sets for a keyword of a schema object.
-    pub fn evaluated_beside(
+    pub(crate) fn evaluated_beside(
         &mut self,
         context: &mut SchemaContext<'_>,
         schema: Id,
@@ -323,7 +323,7 @@ impl Query<'_, '_> {
 }
 
 /// Returns true if a property of that name is evaluated.
-pub fn is_evaluated(context: &mut SchemaContext<'_>, seen: &Evaluated, name: Symbol) -> Result<bool> {
+pub(crate) fn is_evaluated(context: &mut SchemaContext<'_>, seen: &Evaluated, name: Symbol) -> Result<bool> {
     Ok(seen.all || seen.names.binary_search(&name).is_ok() || context.passes_any(&seen.patterns, name)?)
 }
 
@@ -356,13 +356,13 @@ fn evaluated_directly(
     Ok(seen)
 }
 
-pub fn kind_of(keyword: Keyword) -> UnevaluatedKind {
+pub(super) fn kind_of(keyword: Keyword) -> UnevaluatedKind {
     if keyword == Keyword::UnevaluatedItems { UnevaluatedKind::Items } else { UnevaluatedKind::Properties }
 }
 
 /// Returns the schema of an item after the first ones: `contains` evaluates it, or it satisfies
 /// the keyword's schema.
-pub fn item_outside(context: &mut SchemaContext<'_>, seen: &Evaluated, at: Id) -> Id {
+pub(crate) fn item_outside(context: &mut SchemaContext<'_>, seen: &Evaluated, at: Id) -> Id {
     let mut schemas = seen.matching.clone();
     if context.doc.value(at) != Value::Bool(false) {
         schemas.push(at);

@@ -23,13 +23,13 @@ type Path = SmallVec<[(Id, SmallVec<[Id; 4]>); 4]>;
 
 /// State of the check for each schema, by id.
 #[derive(Default)]
-pub struct RecursionCheck {
+pub(crate) struct RecursionCheck {
     states: Vec<RecursionState>,
 }
 
 impl RecursionCheck {
     /// Checks that no schema applies to the same value as itself; visits each schema once.
-    pub fn check(&mut self, context: &mut SchemaContext<'_>, root: Id) -> Result<()> {
+    pub(crate) fn check(&mut self, context: &mut SchemaContext<'_>, root: Id) -> Result<()> {
         if *self.state(context, root) != RecursionState::Unknown {
             return Ok(());
         }

@@ -9,7 +9,7 @@ mod evaluated;
 mod infinite_recursion;
 mod validate;
 
-pub use self::disjoint::{are_disjoint, has_few_values, only_narrows_declared, only_requires};
-pub use self::evaluated::{EvaluatedSets, UnevaluatedKind, is_evaluated, item_outside};
-pub use self::infinite_recursion::RecursionCheck;
-pub use self::validate::Validator;
+pub(crate) use self::disjoint::{are_disjoint, has_few_values, only_narrows_declared, only_requires};
+pub(crate) use self::evaluated::{EvaluatedSets, UnevaluatedKind, is_evaluated, item_outside};
+pub(crate) use self::infinite_recursion::RecursionCheck;
+pub(crate) use self::validate::Validator;

@@ -26,7 +26,7 @@ use crate::error::Result;
 const MAX_NESTING: u32 = 300;
 
 /// The validator, with what it reads and remembers.
-pub struct Validator<'a, 'p> {
+pub(crate) struct Validator<'a, 'p> {
     pub context: &'a mut SchemaContext<'p>,
     pub evaluated: &'a mut EvaluatedSets,
     /// Nesting of the schema and the value that are checked.
@@ -311,13 +311,13 @@ impl Validator<'_, '_> {
 
     /// Returns true if a property name satisfies a schema (names are strings that need not occur as
     /// values).
-    pub fn name_valid(&mut self, schema: Id, name: Symbol) -> Result<bool> {
+    pub(crate) fn name_valid(&mut self, schema: Id, name: Symbol) -> Result<bool> {
         let value = self.context.doc.string_value(name);
         self.valid(schema, value)
     }
 
     /// Returns true if a literal satisfies all terms.
-    pub fn literal_fits(&mut self, terms: &[Term], value: Id) -> Result<bool> {
+    pub(crate) fn literal_fits(&mut self, terms: &[Term], value: Id) -> Result<bool> {
         for term in terms {
             if !self.term(term, value)? {
                 return Ok(false);

@@ -36,7 +36,7 @@ type Way = (u32, ConjunctionId);
 impl SchemaLowering<'_> {
     /// Returns the alternatives of the items of an array with conditions, for each index up to the
     /// first from which all are the same.
-    pub fn contains_ways(&mut self, part: &ArrayPart) -> Result<Vec<Vec<Way>>> {
+    pub(super) fn contains_ways(&mut self, part: &ArrayPart) -> Result<Vec<Vec<Way>>> {
         if part.contains.is_empty() {
             return Ok(Vec::new());
         }
@@ -68,7 +68,7 @@ impl SchemaLowering<'_> {
     }
 
     /// Builds the node of an array with conditions.
-    pub fn containing(&mut self, plan: &Plan) -> Result<NodeId> {
+    pub(super) fn containing(&mut self, plan: &Plan) -> Result<NodeId> {
         let part = &plan.shape.array;
         let conditions = &part.contains;
         // The number of items matters up to here; it always matters whether there is an item.

@@ -32,7 +32,7 @@ impl SchemaLowering<'_> {
     /// Declares the undeclared names that can meet demands if there are only a few of them. Others
     /// could use them up, so the representation cannot require one of them. Returns true if there
     /// were any.
-    pub fn declare_few(&mut self, shape: &mut Shape, extra: &[(Keys, ConjunctionId)]) -> Result<bool> {
+    pub(super) fn declare_few(&mut self, shape: &mut Shape, extra: &[(Keys, ConjunctionId)]) -> Result<bool> {
         let demands = &shape.object.demands;
         if demands.is_empty() || demands.len() > MAX_DEMANDS as usize || extra.is_empty() {
             return Ok(false);
@@ -74,7 +74,7 @@ impl SchemaLowering<'_> {
     }
 
     /// Finds the conjunctions of a shape's demands; the shape's own properties are planned already.
-    pub fn plan_demands(
+    pub(super) fn plan_demands(
         &mut self,
         shape: &Shape,
         properties: &[(Symbol, ConjunctionId, bool)],
@@ -135,7 +135,7 @@ impl SchemaLowering<'_> {
 
     /// Builds the objects that meet the demands: each demand by a declared property, or by
     /// undeclared ones.
-    pub fn demanding(
+    pub(super) fn demanding(
         &mut self,
         plan: &Plan,
         planned: &PlannedDemands,

@@ -34,7 +34,7 @@ pub(super) struct Literals {
 }
 
 impl Literals {
-    pub fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.words.is_empty() && self.numbers.is_empty()
     }
 }
@@ -44,7 +44,7 @@ const MAX_SCANNED_LITERALS: usize = 12;
 
 impl NodeBuilder<'_> {
     /// Returns the node of a set of literals; equal sets share it.
-    pub fn words(&mut self, mut words: LiteralSet) -> NodeId {
+    pub(super) fn words(&mut self, mut words: LiteralSet) -> NodeId {
         let many = words.len() > MAX_SCANNED_LITERALS;
         // Duplicates move behind the texts that are kept.
         let mut seen = HashTable::with_capacity(if many { words.len() } else { 0 });
@@ -79,7 +79,7 @@ impl NodeBuilder<'_> {
     }
 
     /// Adds a literal as a text; one with several forms becomes nodes.
-    pub fn literal(
+    pub(super) fn literal(
         &mut self,
         context: &SchemaContext<'_>,
         id: Id,
@@ -122,7 +122,7 @@ impl NodeBuilder<'_> {
     }
 
     /// Adds the nodes of collected literals.
-    pub fn literals(&mut self, literals: Literals, parts: &mut Parts) {
+    pub(super) fn literals(&mut self, literals: Literals, parts: &mut Parts) {
         // One node of trailing zeros serves any number of numbers.
         for (tail, texts) in literals.numbers {
             let texts = self.words(texts.into_iter().map(ByteString::from_vec).collect());

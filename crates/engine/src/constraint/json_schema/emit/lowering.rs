@@ -24,17 +24,17 @@ const MAX_CONJUNCTIONS: usize = 200_000;
 /// No conjunction yet.
 const NO_CONJUNCTION: ConjunctionId = ConjunctionId::MAX;
 /// The conjunction of no terms.
-pub const FREE: ConjunctionId = 0;
+pub(super) const FREE: ConjunctionId = 0;
 
 #[derive(Debug, Clone, Copy)]
-pub enum ConjunctionState {
+pub(super) enum ConjunctionState {
     New,
     /// Being built; the rule, and the node that refers to it, if a reference to it was needed.
     Active(Option<(RuleId, NodeId)>),
     Done(NodeId),
 }
 
-pub struct Conjunction {
+pub(super) struct Conjunction {
     pub terms: Terms,
     pub state: ConjunctionState,
     /// True if a `$ref` leads to exactly this conjunction.
@@ -44,10 +44,10 @@ pub struct Conjunction {
 }
 
 /// Key of a string language: two equal keys mean the same language.
-pub type StringKey = (Vec<(Test, bool)>, u32, Option<u32>);
+pub(super) type StringKey = (Vec<(Test, bool)>, u32, Option<u32>);
 
 /// State of the emission.
-pub struct SchemaLowering<'p> {
+pub(super) struct SchemaLowering<'p> {
     pub normalizer: Normalizer<'p>,
     pub nodes: NodeBuilder<'p>,
     conjunctions: Vec<Conjunction>,
@@ -61,7 +61,7 @@ pub struct SchemaLowering<'p> {
 }
 
 impl<'p> SchemaLowering<'p> {
-    pub fn new(context: SchemaContext<'p>) -> Self {
+    pub(super) fn new(context: SchemaContext<'p>) -> Self {
         let nodes = NodeBuilder::new(&context);
         let state = ConjunctionState::Done(nodes.any);
         SchemaLowering {
@@ -76,7 +76,7 @@ impl<'p> SchemaLowering<'p> {
     }
 
     /// Returns the conjunction of a list of terms.
-    pub fn conjunction(&mut self, terms: &[Term]) -> Result<ConjunctionId> {
+    pub(super) fn conjunction(&mut self, terms: &[Term]) -> Result<ConjunctionId> {
         if let [Term::Pos(id)] = *terms
             && self.normalizer.context.doc.value(id) == Value::Bool(false)
         {
@@ -125,12 +125,12 @@ impl<'p> SchemaLowering<'p> {
         Ok(id)
     }
 
-    pub fn get(&mut self, id: ConjunctionId) -> &mut Conjunction {
+    pub(super) fn get(&mut self, id: ConjunctionId) -> &mut Conjunction {
         &mut self.conjunctions[id as usize]
     }
 
     /// Returns the node of a conjunction; a reference to its rule while it is still being built.
-    pub fn node(&mut self, id: ConjunctionId) -> NodeId {
+    pub(super) fn node(&mut self, id: ConjunctionId) -> NodeId {
         match self.get(id).state {
             ConjunctionState::Done(node) | ConjunctionState::Active(Some((_, node))) => node,
             ConjunctionState::Active(None) | ConjunctionState::New => {
@@ -144,12 +144,12 @@ impl<'p> SchemaLowering<'p> {
 
     /// Returns true if a conjunction is known to allow nothing; false while it is still being
     /// built.
-    pub fn is_known_empty(&self, id: ConjunctionId) -> bool {
+    pub(super) fn is_known_empty(&self, id: ConjunctionId) -> bool {
         matches!(self.conjunctions[id as usize].state, ConjunctionState::Done(node) if self.nodes.is_never(node))
     }
 
     /// Returns the reason why a conjunction allows nothing.
-    pub fn reason(&self, id: ConjunctionId) -> Option<UnsatCause> {
+    pub(super) fn reason(&self, id: ConjunctionId) -> Option<UnsatCause> {
         let own = &self.conjunctions[id as usize];
         own.cause.clone().or_else(|| match own.terms[..] {
             [Term::Pos(schema)] => Some((schema, "this schema allows no value".into())),
@@ -158,7 +158,7 @@ impl<'p> SchemaLowering<'p> {
     }
 
     /// Returns the schema that represents a shape in messages.
-    pub fn representative_schema(&self, shape: &Shape) -> Id {
+    pub(super) fn representative_schema(&self, shape: &Shape) -> Id {
         let first = shape.terms.iter().find_map(|t| match *t {
             Term::Pos(id) | Term::Neg(id) => Some(id),
             _ => None,

@@ -38,6 +38,6 @@ use crate::constraint::ir::Ir;
 use crate::error::Result;
 
 /// Builds everything below the root schema.
-pub fn lower(context: SchemaContext<'_>) -> Result<Ir> {
+pub(super) fn lower(context: SchemaContext<'_>) -> Result<Ir> {
     lowering::SchemaLowering::new(context).run()
 }

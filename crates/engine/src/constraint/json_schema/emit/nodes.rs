@@ -20,16 +20,17 @@ use crate::error::{ErrorKind, Result};
 const MAX_RESERVED: usize = 1_000;
 
 /// Types with a single value, and its text.
-pub const WORDS: [(Types, &str); 3] = [(Types::NULL, "null"), (Types::TRUE, "true"), (Types::FALSE, "false")];
+pub(super) const WORDS: [(Types, &str); 3] =
+    [(Types::NULL, "null"), (Types::TRUE, "true"), (Types::FALSE, "false")];
 
 /// Texts of literals: often a single one, and most of them short.
-pub type LiteralSet = SmallVec<[ByteString; 1]>;
+pub(super) type LiteralSet = SmallVec<[ByteString; 1]>;
 
 /// Key of a number language: integer, bounds, scale, greatest exponent.
-pub type NumberKey = (bool, Option<(Symbol, bool)>, Option<(Symbol, bool)>, Option<u32>, Option<u32>);
+pub(super) type NumberKey = (bool, Option<(Symbol, bool)>, Option<(Symbol, bool)>, Option<u32>, Option<u32>);
 
 /// The representation that is being built, with the nodes that were made.
-pub struct NodeBuilder<'p> {
+pub(super) struct NodeBuilder<'p> {
     pub ir: Ir,
     pub any: NodeId,
     pub never: NodeId,
@@ -45,7 +46,7 @@ pub struct NodeBuilder<'p> {
 }
 
 impl<'p> NodeBuilder<'p> {
-    pub fn new(context: &SchemaContext<'p>) -> Self {
+    pub(super) fn new(context: &SchemaContext<'p>) -> Self {
         let mut ir = Ir::new();
         // A schema mostly becomes about half as many nodes as it has values.
         ir.reserve((16 + context.doc.len() / 2).min(MAX_RESERVED));
@@ -62,13 +63,13 @@ impl<'p> NodeBuilder<'p> {
         }
     }
 
-    pub fn is_never(&self, node: NodeId) -> bool {
+    pub(super) fn is_never(&self, node: NodeId) -> bool {
         matches!(self.ir.node(node), Node::Never)
     }
 
     /// Returns the node of a schema that only names types: the result of `build` in `to_ir`,
     /// without the steps before it. `None` for fractions without integers, which are computed.
-    pub fn types_node(&mut self, types: Types) -> Option<NodeId> {
+    pub(super) fn types_node(&mut self, types: Types) -> Option<NodeId> {
         if let Some(&(_, node)) = self.plain.iter().find(|known| known.0 == types) {
             return Some(node);
         }
@@ -106,7 +107,7 @@ impl<'p> NodeBuilder<'p> {
     }
 
     /// Returns true if a node holds an array or an object, so that a rule of its own pays.
-    pub fn is_composite(&self, node: NodeId) -> bool {
+    pub(super) fn is_composite(&self, node: NodeId) -> bool {
         let ir = &self.ir;
         let holds = |id: NodeId| {
             matches!(ir.node(id), Node::JsonArray { .. } | Node::JsonUnique { .. } | Node::JsonObject(_))
@@ -118,7 +119,7 @@ impl<'p> NodeBuilder<'p> {
     }
 
     /// Returns the number language of a specification; equal specifications share a node.
-    pub fn number_node(&mut self, key: NumberKey, spec: &NumberSpec) -> Result<NodeId> {
+    pub(super) fn number_node(&mut self, key: NumberKey, spec: &NumberSpec) -> Result<NodeId> {
         if let Some(&node) = self.numbers.get(&key) {
             return Ok(node);
         }
@@ -133,7 +134,7 @@ impl<'p> NodeBuilder<'p> {
     }
 
     /// Builds an array whose items the automaton describes.
-    pub fn bracketed(&mut self, states: Vec<AutomatonState>) -> NodeId {
+    pub(super) fn bracketed(&mut self, states: Vec<AutomatonState>) -> NodeId {
         let space = self.space();
         let ir = &mut self.ir;
         let (open, close) = (ir.bytes("["), ir.bytes("]"));
@@ -142,7 +143,7 @@ impl<'p> NodeBuilder<'p> {
     }
 
     /// Builds an item with its separators.
-    pub fn item_node(&mut self, item: NodeId, comma: bool) -> NodeId {
+    pub(super) fn item_node(&mut self, item: NodeId, comma: bool) -> NodeId {
         let space = self.space();
         if !comma {
             return self.ir.concat(vec![item, space]);
@@ -179,18 +180,18 @@ impl<'p> NodeBuilder<'p> {
     }
 
     /// Returns the entry of an object for the names of a set.
-    pub fn extra(&mut self, context: &SchemaContext<'_>, keys: &Keys, value: NodeId) -> Result<Extra> {
+    pub(super) fn extra(&mut self, context: &SchemaContext<'_>, keys: &Keys, value: NodeId) -> Result<Extra> {
         Ok(Extra { keys: self.keys_node(context, keys)?, value })
     }
 
     /// Adds an object.
-    pub fn object(&mut self, object: Object) -> NodeId {
+    pub(super) fn object(&mut self, object: Object) -> NodeId {
         self.ir.push(Node::JsonObject(Box::new(object)))
     }
 }
 
 /// Builds a number language; `None` if no number is in it.
-pub fn number_or_never(spec: &NumberSpec, policy: &Policy, ir: &mut Ir) -> Result<Option<NodeId>> {
+pub(super) fn number_or_never(spec: &NumberSpec, policy: &Policy, ir: &mut Ir) -> Result<Option<NodeId>> {
     match number::number(spec, policy, ir) {
         Err(e) if e.kind() == ErrorKind::Unsatisfiable => Ok(None),
         made => made.map(Some),

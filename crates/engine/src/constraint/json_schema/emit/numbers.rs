@@ -27,7 +27,7 @@ const MAX_MULTIPLES: u64 = 2_000;
 
 impl SchemaLowering<'_> {
     /// Builds the numbers of a shape; `None` if all of them were added to the literals.
-    pub fn number(&mut self, shape: &Shape, words: &mut LiteralSet) -> Result<Option<NodeId>> {
+    pub(super) fn number(&mut self, shape: &Shape, words: &mut LiteralSet) -> Result<Option<NodeId>> {
         let integer = !shape.types.meets(Types::FRACTION);
         if integer && self.listed_multiples(shape, words)? {
             return Ok(None);

@@ -9,16 +9,16 @@ use crate::char_lang::char_dfa::CharDfa;
 use crate::constraint::json::document::{Id, Symbol};
 
 /// Id of a conjunction.
-pub type ConjunctionId = u32;
+pub(super) type ConjunctionId = u32;
 /// Declared properties of a shape in the order of the output; the flag says whether they are
 /// required.
-pub type Declared = SmallVec<[(Symbol, ConjunctionId, bool); 6]>;
+pub(super) type Declared = SmallVec<[(Symbol, ConjunctionId, bool); 6]>;
 /// Undeclared properties of a shape, by disjoint sets of names; mostly one set, of all names.
-pub type Extras = SmallVec<[(Keys, ConjunctionId); 1]>;
+pub(super) type Extras = SmallVec<[(Keys, ConjunctionId); 1]>;
 
 /// A set of names.
 #[derive(Debug, Clone)]
-pub enum Keys {
+pub(super) enum Keys {
     All,
     /// Names that match one of these patterns.
     Patterns(Vec<(Symbol, Id)>),
@@ -26,7 +26,7 @@ pub enum Keys {
 }
 
 /// A shape with the conjunctions of its children.
-pub struct Plan {
+pub(super) struct Plan {
     pub shape: Box<Shape>,
     pub properties: Declared,
     pub extra: Extras,
@@ -38,7 +38,7 @@ pub struct Plan {
 }
 
 /// The demands of a shape with their conjunctions.
-pub struct PlannedDemands {
+pub(super) struct PlannedDemands {
     /// Number of demands.
     pub count: usize,
     /// Declared properties that can meet demands (a bit each), by index, with the conjunctions of
@@ -50,7 +50,7 @@ pub struct PlannedDemands {
 
 impl Plan {
     /// Calls `child` for each conjunction that must be built first.
-    pub fn children(&self, mut child: impl FnMut(ConjunctionId)) {
+    pub(super) fn children(&self, mut child: impl FnMut(ConjunctionId)) {
         self.properties.iter().for_each(|p| child(p.1));
         self.extra.iter().for_each(|e| child(e.1));
         self.prefix.iter().for_each(|&id| child(id));
@@ -64,6 +64,6 @@ impl Plan {
 }
 
 /// Returns the items whose bits are set.
-pub fn chosen<T>(items: &[T], bits: u32) -> impl Iterator<Item = &T> {
+pub(super) fn chosen<T>(items: &[T], bits: u32) -> impl Iterator<Item = &T> {
     items.iter().enumerate().filter(move |(i, _)| bits >> i & 1 == 1).map(|(_, item)| item)
 }

@@ -31,7 +31,7 @@ use crate::error::Result;
 type Repeated = (Vec<(char, char)>, u32, Option<u32>);
 
 impl SchemaLowering<'_> {
-    pub fn string(&mut self, shape: &Shape) -> Result<NodeId> {
+    pub(super) fn string(&mut self, shape: &Shape) -> Result<NodeId> {
         let part = &shape.string;
         let key = (part.tests.iter().map(|t| (t.0, t.1)).collect(), part.min, part.max);
         if let Some(&node) = self.strings.get(&key) {

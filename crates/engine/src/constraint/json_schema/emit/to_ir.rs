@@ -21,7 +21,7 @@ use crate::error::Result;
 
 impl SchemaLowering<'_> {
     /// Finds the conjunctions of a shape's children.
-    pub fn plan(&mut self, mut shape: Box<Shape>) -> Result<Plan> {
+    pub(super) fn plan(&mut self, mut shape: Box<Shape>) -> Result<Plan> {
         let mut plan = Plan {
             properties: Declared::new(),
             extra: Extras::new(),
@@ -89,7 +89,7 @@ impl SchemaLowering<'_> {
 
     /// Builds the node of a conjunction from its planned shapes and the conjunctions that are
     /// alternatives to them.
-    pub fn build(&mut self, plans: &[Plan], shared: &[ConjunctionId]) -> Result<NodeId> {
+    pub(super) fn build(&mut self, plans: &[Plan], shared: &[ConjunctionId]) -> Result<NodeId> {
         let mut parts = Parts::new();
         let mut literals = Literals::default();
         for plan in plans {
@@ -221,7 +221,7 @@ impl SchemaLowering<'_> {
     }
 
     /// Adds the object with the allowed number of properties.
-    pub fn counted(
+    pub(super) fn counted(
         &mut self,
         plan: &Plan,
         mut properties: Vec<Property>,
@@ -253,7 +253,7 @@ impl SchemaLowering<'_> {
     }
 
     /// Returns the entries of undeclared properties.
-    pub fn extras(&mut self, extra: &[(&Keys, NodeId)]) -> Result<Vec<Extra>> {
+    pub(super) fn extras(&mut self, extra: &[(&Keys, NodeId)]) -> Result<Vec<Extra>> {
         let context = &self.normalizer.context;
         extra.iter().map(|&(keys, value)| self.nodes.extra(context, keys, value)).collect()
     }

@@ -42,7 +42,7 @@ struct Part {
 impl SchemaLowering<'_> {
     /// Returns the undeclared properties of a shape: disjoint sets of names with the conjunctions
     /// of their values.
-    pub fn undeclared_properties(&mut self, shape: &Shape) -> Result<Extras> {
+    pub(super) fn undeclared_properties(&mut self, shape: &Shape) -> Result<Extras> {
         let object = &shape.object;
         if object.names.is_empty()
             && object.groups.len() <= 1
@@ -197,7 +197,7 @@ impl SchemaLowering<'_> {
     }
 
     /// Returns true if all words of an automaton are declared names.
-    pub fn are_declared(&self, dfa: &CharDfa, shape: &Shape) -> bool {
+    pub(super) fn are_declared(&self, dfa: &CharDfa, shape: &Shape) -> bool {
         let doc = &self.normalizer.context.doc;
         if shape.object.values.is_empty() {
             return dfa.is_empty();

@@ -25,7 +25,7 @@ impl SchemaLowering<'_> {
     /// Builds arrays of different items, some of which must satisfy a condition. If there are
     /// enough different values at the start, the missing items can be written after any items: an
     /// item that could count does, in one of the alternatives that the machine follows.
-    pub fn unique_containing(&mut self, plan: &Plan, rest: Option<NodeId>, at: Id) -> Result<NodeId> {
+    pub(super) fn unique_containing(&mut self, plan: &Plan, rest: Option<NodeId>, at: Id) -> Result<NodeId> {
         let part = &plan.shape.array;
         let ([condition], true, Some(rest)) = (&part.contains[..], part.prefix.is_empty(), rest) else {
             return Err(self.normalizer.context.unsupported(Keyword::UniqueItems, at));
@@ -48,7 +48,11 @@ impl SchemaLowering<'_> {
 impl NodeBuilder<'_> {
     /// Builds arrays of `min` to `max` different items of a node; `None` if these cannot be
     /// compared as texts.
-    pub fn unique_texts(&mut self, items: NodeId, (min, max): (u32, Option<u32>)) -> Result<Option<NodeId>> {
+    pub(super) fn unique_texts(
+        &mut self,
+        items: NodeId,
+        (min, max): (u32, Option<u32>),
+    ) -> Result<Option<NodeId>> {
         let parts: Vec<NodeId> = match self.ir.node(items) {
             Node::Union(parts) => parts.to_vec(),
             _ => vec![items],

@@ -44,7 +44,7 @@ struct Path {
 
 impl SchemaLowering<'_> {
     /// Builds everything below the root schema.
-    pub fn run(mut self) -> Result<Ir> {
+    pub(super) fn run(mut self) -> Result<Ir> {
         let root = self.normalizer.context.doc.root();
         self.normalizer.recursion.check(&mut self.normalizer.context, root)?;
         let id = self.conjunction(&[Term::Pos(root)])?;

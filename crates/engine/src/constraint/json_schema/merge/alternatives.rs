@@ -33,7 +33,7 @@ const MAX_PAIRS: usize = 20_000;
 
 impl Normalizer<'_> {
     /// Returns the alternatives of a `oneOf`, each with the terms that exclude the others.
-    pub fn one_of(&mut self, partial: &PartialShape, at: Id, mode: Mode) -> Result<Vec<Terms>> {
+    pub(crate) fn one_of(&mut self, partial: &PartialShape, at: Id, mode: Mode) -> Result<Vec<Terms>> {
         let mut alive = Vec::new();
         for schema in self.context.schemas(at)? {
             if !self.impossible(partial, &[schema])? {
@@ -91,7 +91,7 @@ impl Normalizer<'_> {
 
     /// Returns true if nothing satisfies all of these terms; `false` if that is not cheap to
     /// decide.
-    pub fn value_empty(&mut self, terms: &[Term]) -> Result<bool> {
+    pub(crate) fn value_empty(&mut self, terms: &[Term]) -> Result<bool> {
         // Most values have one schema.
         if let [Term::Pos(id)] = *terms {
             let id = self.context.follow(id)?;
@@ -131,7 +131,7 @@ impl Normalizer<'_> {
 
     /// Drops types that cannot be satisfied because of a required part; returns true if nothing is
     /// left.
-    pub fn drop_impossible_types(&mut self, shape: &mut Shape) -> Result<bool> {
+    pub(crate) fn drop_impossible_types(&mut self, shape: &mut Shape) -> Result<bool> {
         shape.drop_contradictions();
         if shape.types.meets(Types::OBJECT) {
             let mut names: SmallVec<[Symbol; 16]> = shape.object.required.names().collect();
@@ -165,7 +165,7 @@ impl Normalizer<'_> {
     }
 
     /// Finishes a shape: filters its literals; returns true if anything is left.
-    pub fn finish(&mut self, shape: &mut Shape, mode: Mode) -> Result<bool> {
+    pub(crate) fn finish(&mut self, shape: &mut Shape, mode: Mode) -> Result<bool> {
         let Some(literals) = shape.literals.clone() else {
             return Ok(!self.drop_impossible_types(shape)?);
         };

@@ -53,7 +53,7 @@ impl Normalizer<'_> {
     ///
     /// # Errors
     /// As [`expand`](Self::expand).
-    pub fn close_objects(&mut self, shapes: &mut Shapes) -> Result<()> {
+    pub(crate) fn close_objects(&mut self, shapes: &mut Shapes) -> Result<()> {
         self.combine(shapes)?;
         let effects: Vec<Closing> = shapes.iter().map(|shape| closing(shape)).collect();
         let others = shapes

@@ -12,13 +12,13 @@ use crate::error::Result;
 
 impl ArrayPart {
     /// Returns the first index from which all items have the same terms.
-    pub fn uniform_from(&self) -> usize {
+    pub(crate) fn uniform_from(&self) -> usize {
         let from = self.contains.iter().map(|c| c.from as usize).max().unwrap_or(0);
         self.prefix.len().max(from)
     }
 
     /// Returns the terms of the item at an index.
-    pub fn item(&self, at: usize) -> &Terms {
+    pub(crate) fn item(&self, at: usize) -> &Terms {
         self.prefix.get(at).unwrap_or(&self.rest)
     }
 }
@@ -26,7 +26,7 @@ impl ArrayPart {
 impl Normalizer<'_> {
     /// Returns true if no item can count for a condition that requires one; `false` if that cannot
     /// be decided.
-    pub fn contains_nothing(&mut self, part: &ArrayPart) -> Result<bool> {
+    pub(crate) fn contains_nothing(&mut self, part: &ArrayPart) -> Result<bool> {
         for condition in part.contains.iter().filter(|c| c.min > 0) {
             let mut possible = false;
             for at in condition.from as usize..=part.uniform_from() {
@@ -44,7 +44,7 @@ impl Normalizer<'_> {
     /// Drops conditions for which every item counts, or none does: they bound the number of items,
     /// or assert nothing. Lists of different texts that must differ from each other are of this
     /// kind.
-    pub fn drop_trivial_conditions(&mut self, part: &mut ArrayPart) -> Result<()> {
+    pub(crate) fn drop_trivial_conditions(&mut self, part: &mut ArrayPart) -> Result<()> {
         let mut kept = Vec::new();
         for condition in std::mem::take(&mut part.contains) {
             let (mut all, mut none) = (true, condition.min == 0);

@@ -23,7 +23,7 @@ use crate::warning::WarningKind;
 
 /// What the keywords of one schema add to a shape.
 #[derive(Default)]
-pub struct Added {
+pub(super) struct Added {
     pub work: SmallVec<[Pending; 2]>,
     /// True if the keywords of declared and undeclared properties are merged, which one step does.
     pub has_members: bool,
@@ -32,13 +32,13 @@ pub struct Added {
 }
 
 impl Added {
-    pub fn term(&mut self, term: Term) {
+    pub(super) fn term(&mut self, term: Term) {
         self.work.push(Pending::Term(term));
     }
 }
 
 /// Merges `anyOf` or `oneOf`.
-pub fn alternatives_of(
+pub(super) fn alternatives_of(
     context: &mut SchemaContext<'_>,
     shape: &mut Shape,
     keyword: Keyword,
@@ -57,7 +57,12 @@ pub fn alternatives_of(
     Ok(())
 }
 
-pub fn contains_condition(context: &mut SchemaContext<'_>, shape: &mut Shape, id: Id, at: Id) -> Result<()> {
+pub(super) fn contains_condition(
+    context: &mut SchemaContext<'_>,
+    shape: &mut Shape,
+    id: Id,
+    at: Id,
+) -> Result<()> {
     let (min, max) = context.contains_bounds(id)?;
     if min > 0 || max.is_some() {
         let (counts, fails) = (Term::Pos(at), Term::Neg(at));
@@ -66,7 +71,7 @@ pub fn contains_condition(context: &mut SchemaContext<'_>, shape: &mut Shape, id
     Ok(())
 }
 
-pub fn required(context: &SchemaContext<'_>, shape: &mut Shape, at: Id) -> Result<()> {
+pub(super) fn required(context: &SchemaContext<'_>, shape: &mut Shape, at: Id) -> Result<()> {
     let checked = context.list(at, "expected an array of property names");
     checked.map_err(|e| e.hint("write `\"required\": [\"name\", …]` in the schema of the object"))?;
     for name in context.names(at)? {
@@ -78,7 +83,7 @@ pub fn required(context: &SchemaContext<'_>, shape: &mut Shape, at: Id) -> Resul
     Ok(())
 }
 
-pub fn literals(context: &mut SchemaContext<'_>, shape: &mut Shape, values: Vec<Id>) {
+pub(super) fn literals(context: &mut SchemaContext<'_>, shape: &mut Shape, values: Vec<Id>) {
     let types = values.iter().fold(Types::NONE, |t, &v| t.or(context.type_of(v)));
     shape.types = shape.types.and(types);
     if shape.literals.as_ref().is_none_or(|old| values.len() < old.len()) {
@@ -106,7 +111,7 @@ fn pure_literals(context: &SchemaContext<'_>, schemas: &[Id]) -> Option<Vec<Id>>
 }
 
 /// Returns the choice that a schema's dependency of a name gives.
-pub fn dependency_choice(
+pub(super) fn dependency_choice(
     context: &mut SchemaContext<'_>,
     id: Id,
     name: Symbol,
@@ -138,7 +143,7 @@ pub fn dependency_choice(
     Ok(Some(Pending::Dependency(Rc::new(vec![present, smallvec![Term::Forbid(name)]]), then)))
 }
 
-pub fn multiple_of(context: &mut SchemaContext<'_>, shape: &mut Shape, at: Id) -> Result<()> {
+pub(super) fn multiple_of(context: &mut SchemaContext<'_>, shape: &mut Shape, at: Id) -> Result<()> {
     let divisor = context.divisor(at)?;
     match divisor.negative_power_of_ten() {
         // In draft 4, `1.0` is a multiple of 1, but not an integer.
@@ -155,7 +160,7 @@ pub fn multiple_of(context: &mut SchemaContext<'_>, shape: &mut Shape, at: Id) -
     Ok(())
 }
 
-pub fn format(context: &mut SchemaContext<'_>, shape: &mut Shape, id: Id, at: Id) -> Result<()> {
+pub(super) fn format(context: &mut SchemaContext<'_>, shape: &mut Shape, id: Id, at: Id) -> Result<()> {
     let Some(name) = context.doc.string(at) else {
         let message = "`format` is not a string and is ignored";
         context.warn(WarningKind::UnknownFormat, Keyword::Format.into(), at, message);
@@ -201,7 +206,7 @@ fn bound_by_format(context: &mut SchemaContext<'_>, shape: &mut Shape, format: N
 }
 
 /// Merges `x-verbatim`.
-pub fn verbatim(context: &mut SchemaContext<'_>, shape: &mut Shape, at: Id) -> Result<()> {
+pub(super) fn verbatim(context: &mut SchemaContext<'_>, shape: &mut Shape, at: Id) -> Result<()> {
     if context.flag(at)? {
         // The option's bound is counted by the string node and not expressed in states.
         shape.string.min = shape.string.min.max(context.texts.source(&context.doc, at)?.min_chars());

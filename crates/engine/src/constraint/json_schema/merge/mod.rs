@@ -19,7 +19,7 @@ mod property_names;
 mod shared_refs;
 mod unevaluated;
 
-pub use self::normalize::Normalizer;
-pub use self::partial_shape::{Mode, PartialShape, Shapes};
-pub use self::properties::{declare, undeclared};
-pub use self::shared_refs::SharedAlternatives;
+pub(crate) use self::normalize::Normalizer;
+pub(crate) use self::partial_shape::{Mode, PartialShape, Shapes};
+pub(crate) use self::properties::{declare, undeclared};
+pub(crate) use self::shared_refs::SharedAlternatives;

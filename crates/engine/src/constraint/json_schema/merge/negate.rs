@@ -25,7 +25,7 @@ const MAX_BRANCHES: usize = 24;
 
 impl Normalizer<'_> {
     /// Merges the negation of a schema.
-    pub fn negative(&mut self, partial: &mut PartialShape, id: Id) -> Result<()> {
+    pub(crate) fn negative(&mut self, partial: &mut PartialShape, id: Id) -> Result<()> {
         match self.context.doc.value(id) {
             Value::Bool(true) => partial.shape.types = Types::NONE,
             Value::Bool(false) => return Ok(()),
@@ -56,7 +56,7 @@ impl Normalizer<'_> {
 
     /// Returns true if all of these terms follow from what is merged, as far as that is cheap to
     /// see.
-    pub fn implied(&mut self, shape: &Shape, terms: &[Term]) -> Result<bool> {
+    pub(crate) fn implied(&mut self, shape: &Shape, terms: &[Term]) -> Result<bool> {
         for term in terms {
             let holds = match *term {
                 _ if shape.terms.contains(term) => true,
@@ -111,7 +111,11 @@ impl Normalizer<'_> {
 
     /// Returns the alternative that remains of a schema and its violation, if what is merged
     /// already decides between the two, as far as that is cheap to see.
-    pub fn decided<'a>(&mut self, shape: &Shape, alternatives: &'a [Terms]) -> Result<Option<&'a Terms>> {
+    pub(crate) fn decided<'a>(
+        &mut self,
+        shape: &Shape,
+        alternatives: &'a [Terms],
+    ) -> Result<Option<&'a Terms>> {
         let [yes, no] = alternatives else { return Ok(None) };
         match (yes.first(), no.first()) {
             (Some(&Term::Pos(id)), Some(&Term::Neg(not))) if id == not => {
@@ -125,7 +129,7 @@ impl Normalizer<'_> {
     }
 
     /// Merges the violation of one keyword of a schema object.
-    pub fn negative_keyword(
+    pub(crate) fn negative_keyword(
         &mut self,
         partial: &mut PartialShape,
         schema: Id,
@@ -211,7 +215,7 @@ fn violations(context: &mut SchemaContext<'_>, id: Id) -> Result<Vec<Terms>> {
 }
 
 /// Violation of one keyword of a schema object.
-pub struct Violation<'a, 'p> {
+pub(super) struct Violation<'a, 'p> {
     pub context: &'a mut SchemaContext<'p>,
     pub evaluated: &'a mut EvaluatedSets,
     pub partial: &'a mut PartialShape,

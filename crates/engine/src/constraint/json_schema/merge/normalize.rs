@@ -36,7 +36,7 @@ const MAX_DISJUNCTS: usize = 4_096;
 const MAX_LOOSE_DISJUNCTS: usize = 128;
 
 /// Merges terms into shapes, with the tables that remember what was merged.
-pub struct Normalizer<'p> {
+pub(crate) struct Normalizer<'p> {
     pub context: SchemaContext<'p>,
     pub recursion: RecursionCheck,
     pub evaluated: EvaluatedSets,
@@ -60,7 +60,7 @@ struct Expansion {
 
 /// Results of merging that are needed more than once.
 #[derive(Default)]
-pub struct MergeMemos {
+pub(crate) struct MergeMemos {
     /// Conjunctions that allow nothing, or are not known to, with the depth of the query.
     pub empty: FxHashMap<Terms, (bool, u32)>,
     /// Alternatives that violate each schema that was negated.
@@ -70,7 +70,7 @@ pub struct MergeMemos {
 }
 
 impl<'p> Normalizer<'p> {
-    pub fn new(context: SchemaContext<'p>) -> Self {
+    pub(crate) fn new(context: SchemaContext<'p>) -> Self {
         Normalizer {
             context,
             recursion: RecursionCheck::default(),
@@ -84,7 +84,7 @@ impl<'p> Normalizer<'p> {
     }
 
     /// Returns the validator of literals.
-    pub fn validator(&mut self) -> Validator<'_, 'p> {
+    pub(crate) fn validator(&mut self) -> Validator<'_, 'p> {
         Validator { context: &mut self.context, evaluated: &mut self.evaluated, depth: 0 }
     }
 }
@@ -92,7 +92,7 @@ impl<'p> Normalizer<'p> {
 impl Normalizer<'_> {
     /// Returns all shapes of a conjunction. In loose mode it returns only the first one, or `None`
     /// if there are too many alternatives to decide.
-    pub fn expand(&mut self, start: PartialShape, mode: Mode) -> Result<Option<Shapes>> {
+    pub(crate) fn expand(&mut self, start: PartialShape, mode: Mode) -> Result<Option<Shapes>> {
         // Alternatives below this index belong to the queries around this one.
         let bottom = self.partials.len();
         self.partials.push(start);
@@ -227,7 +227,7 @@ impl Normalizer<'_> {
     }
 
     /// Returns the types that a single schema names, if it asserts nothing else.
-    pub fn only_types(&mut self, terms: &[Term]) -> Result<Option<Types>> {
+    pub(crate) fn only_types(&mut self, terms: &[Term]) -> Result<Option<Types>> {
         let [Term::Pos(id)] = *terms else { return Ok(None) };
         let mut keywords = self.context.asserting(id);
         let (Some((Keyword::Type, at)), None) = (keywords.next(), keywords.next()) else { return Ok(None) };
@@ -273,7 +273,7 @@ impl Normalizer<'_> {
     }
 
     /// Remembers why an alternative was dropped.
-    pub fn record_unsat_cause(&mut self, id: Id, why: impl Into<Cow<'static, str>>) {
+    pub(crate) fn record_unsat_cause(&mut self, id: Id, why: impl Into<Cow<'static, str>>) {
         if self.empty_depth == 0 {
             self.cause.get_or_insert_with(|| (id, why.into()));
         }

@@ -10,7 +10,7 @@ use super::super::term::{Term, Terms};
 
 /// Purpose of an expansion: shapes to generate from, or only the emptiness of a conjunction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Mode {
+pub(crate) enum Mode {
     Exact,
     /// `oneOf` counts as `anyOf`, and refusals do not matter: the result contains the exact one.
     Loose,
@@ -18,7 +18,7 @@ pub enum Mode {
 
 /// Work that is left for one shape.
 #[derive(Debug, Clone)]
-pub enum Pending {
+pub(crate) enum Pending {
     Term(Term),
     /// One of these lists of terms applies; the `Id` is the value they come from.
     Choice(Rc<Vec<Terms>>, Id),
@@ -32,39 +32,39 @@ pub enum Pending {
 
 /// Remaining shapes: one for nearly all schemas. They are boxed, because a shape is large and is
 /// moved often.
-pub type Shapes = SmallVec<[Box<Shape>; 1]>;
+pub(crate) type Shapes = SmallVec<[Box<Shape>; 1]>;
 
 /// A shape that is not finished, with the work that is left.
 #[derive(Debug, Clone, Default)]
-pub struct PartialShape {
+pub(crate) struct PartialShape {
     pub shape: Box<Shape>,
     /// Work that is left, last first.
     pub left: SmallVec<[Pending; 2]>,
 }
 
 impl PartialShape {
-    pub fn new(terms: &[Term]) -> PartialShape {
+    pub(crate) fn new(terms: &[Term]) -> PartialShape {
         let left = terms.iter().rev().cloned().map(Pending::Term).collect();
         PartialShape { left, ..PartialShape::default() }
     }
 
     /// Adds work to do next, in this order.
-    pub fn queue(&mut self, items: impl IntoIterator<Item = Pending, IntoIter: DoubleEndedIterator>) {
+    pub(crate) fn queue(&mut self, items: impl IntoIterator<Item = Pending, IntoIter: DoubleEndedIterator>) {
         self.left.extend(items.into_iter().rev());
     }
 
     /// Adds terms to merge next, in this order.
-    pub fn next(&mut self, terms: &[Term]) {
+    pub(crate) fn next(&mut self, terms: &[Term]) {
         self.queue(terms.iter().map(|&term| Pending::Term(term)));
     }
 
     /// Adds a choice between lists of terms, which come from the value `at`.
-    pub fn choose(&mut self, choice: Vec<Terms>, at: Id) {
+    pub(crate) fn choose(&mut self, choice: Vec<Terms>, at: Id) {
         self.left.push(Pending::Choice(Rc::new(choice), at));
     }
 
     /// Excludes values of other types.
-    pub fn only(&mut self, types: Types) {
+    pub(crate) fn only(&mut self, types: Types) {
         self.shape.types = self.shape.types.and(types);
     }
 }

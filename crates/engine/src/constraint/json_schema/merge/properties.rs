@@ -18,7 +18,7 @@ use super::partial_shape::PartialShape;
 use crate::error::Result;
 
 /// Adds a term to those of a property.
-pub fn restrict_property(
+pub(super) fn restrict_property(
     context: &mut SchemaContext<'_>,
     shape: &mut Shape,
     name: Symbol,
@@ -36,7 +36,7 @@ pub fn restrict_property(
 }
 
 /// Gives a name without terms of its own those of undeclared names; returns false if it has terms.
-pub fn declare(context: &mut SchemaContext<'_>, shape: &mut Shape, name: Symbol) -> Result<bool> {
+pub(crate) fn declare(context: &mut SchemaContext<'_>, shape: &mut Shape, name: Symbol) -> Result<bool> {
     let new = !shape.object.values.contains_key(&name);
     if new {
         let known = undeclared(context, shape, name)?;
@@ -46,7 +46,7 @@ pub fn declare(context: &mut SchemaContext<'_>, shape: &mut Shape, name: Symbol)
 }
 
 /// Returns the terms that the schemas merged until now give a name that none of them declares.
-pub fn undeclared(context: &mut SchemaContext<'_>, shape: &Shape, name: Symbol) -> Result<Terms> {
+pub(crate) fn undeclared(context: &mut SchemaContext<'_>, shape: &Shape, name: Symbol) -> Result<Terms> {
     let mut terms = Terms::new();
     for group in &shape.object.groups {
         let mut matched = false;
@@ -64,7 +64,7 @@ pub fn undeclared(context: &mut SchemaContext<'_>, shape: &Shape, name: Symbol) 
 }
 
 /// Merges `properties`, `patternProperties` and `additionalProperties` of one schema object.
-pub fn members(context: &mut SchemaContext<'_>, partial: &mut PartialShape, id: Id) -> Result<()> {
+pub(super) fn members(context: &mut SchemaContext<'_>, partial: &mut PartialShape, id: Id) -> Result<()> {
     let additional = context.doc.get(id, Keyword::AdditionalProperties);
     let properties = context.entries(id, Keyword::Properties)?;
     let patterns = context.entries(id, Keyword::PatternProperties)?;
@@ -73,7 +73,7 @@ pub fn members(context: &mut SchemaContext<'_>, partial: &mut PartialShape, id: 
 }
 
 /// Merges declared names, patterns of names, and the schema of all other names.
-pub fn merge_group(
+pub(super) fn merge_group(
     context: &mut SchemaContext<'_>,
     partial: &mut PartialShape,
     (properties, mut patterns): (Schemas, Schemas),
@@ -145,7 +145,7 @@ fn take_exact(context: &mut SchemaContext<'_>, patterns: &mut Schemas) -> Vec<(S
     exact
 }
 
-pub fn require(shape: &mut Shape, name: Symbol) {
+pub(super) fn require(shape: &mut Shape, name: Symbol) {
     if shape.object.required.insert(name, ()) {
         shape.object.late.push(name);
     }

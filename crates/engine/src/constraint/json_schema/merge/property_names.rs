@@ -23,7 +23,7 @@ const MAX_NAME_LENGTH: u32 = 1_000;
 
 impl Normalizer<'_> {
     /// Returns the names that satisfy `propertyNames`.
-    pub fn name_language(&mut self, terms: &[Term]) -> Result<Arc<CharDfa>> {
+    pub(crate) fn name_language(&mut self, terms: &[Term]) -> Result<Arc<CharDfa>> {
         let mut start = PartialShape::new(terms);
         start.shape.types = Types::STRING;
         let shapes = self.expand(start, Mode::Exact)?.unwrap_or_default();
@@ -37,7 +37,7 @@ impl Normalizer<'_> {
     }
 
     /// Returns true if a name is among those of a demand.
-    pub fn names_have(&mut self, demand: &ExistsProperty, name: Symbol) -> Result<bool> {
+    pub(crate) fn names_have(&mut self, demand: &ExistsProperty, name: Symbol) -> Result<bool> {
         match demand.names {
             Names::Matching(pattern) => self.context.passes(Test::Pattern(pattern), name, demand.at),
             Names::Failing(schema) => Ok(!self.validator().name_valid(schema, name)?),
@@ -53,7 +53,7 @@ impl Normalizer<'_> {
     }
 
     /// Returns the names of a demand, as an automaton.
-    pub fn names_language(&mut self, demand: &ExistsProperty) -> Result<Arc<CharDfa>> {
+    pub(crate) fn names_language(&mut self, demand: &ExistsProperty) -> Result<Arc<CharDfa>> {
         match demand.names {
             Names::Matching(pattern) => self.context.any_pattern(&[(pattern, demand.at)]),
             Names::Failing(schema) => self.name_language(&[Term::Neg(schema)]),
@@ -70,7 +70,7 @@ impl Normalizer<'_> {
 
     /// Drops the demands that a required property meets, and those that others imply; `closed`:
     /// there are no undeclared properties.
-    pub fn drop_met_demands(&mut self, shape: &mut Shape, closed: bool) -> Result<()> {
+    pub(crate) fn drop_met_demands(&mut self, shape: &mut Shape, closed: bool) -> Result<()> {
         if shape.object.demands.is_empty() {
             return Ok(());
         }

@@ -22,7 +22,7 @@ use crate::constraint::json::symbol_set::SymbolSet;
 use crate::error::Result;
 
 /// Alternatives of an `anyOf`.
-pub struct SharedAlternatives {
+pub(crate) struct SharedAlternatives {
     /// Alternatives that are conjunctions of their own.
     pub shared: SmallVec<[Term; 2]>,
     /// PartialShape from which the others are expanded, if there are any.
@@ -32,7 +32,7 @@ pub struct SharedAlternatives {
 impl Normalizer<'_> {
     /// Returns the alternatives of a conjunction that consists of an `anyOf` only, if some of them
     /// are references to shared schemas.
-    pub fn shared_alternatives(&mut self, terms: &[Term]) -> Result<Option<SharedAlternatives>> {
+    pub(crate) fn shared_alternatives(&mut self, terms: &[Term]) -> Result<Option<SharedAlternatives>> {
         let [Term::Pos(id)] = *terms else { return Ok(None) };
         let mut keywords = self.context.asserting(id);
         let (Some((Keyword::AnyOf, at)), None) = (keywords.next(), keywords.next()) else { return Ok(None) };

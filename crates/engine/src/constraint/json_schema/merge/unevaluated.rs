@@ -30,7 +30,7 @@ use crate::error::Result;
 impl Normalizer<'_> {
     /// Returns the work for `unevaluatedProperties` or `unevaluatedItems` (`keyword`, with the
     /// value `at`) of a schema object. It comes before that of the sibling schemas.
-    pub fn unevaluated(&mut self, schema: Id, keyword: Keyword, at: Id) -> Result<Option<Pending>> {
+    pub(crate) fn unevaluated(&mut self, schema: Id, keyword: Keyword, at: Id) -> Result<Option<Pending>> {
         if self.context.is_true(at) {
             return Ok(None);
         }
@@ -48,7 +48,13 @@ impl Normalizer<'_> {
 
     /// Merges the term that everything outside of a set satisfies the schema, or (`holds` is false)
     /// something does not.
-    pub fn outside(&mut self, partial: &mut PartialShape, set: u32, at: Id, holds: bool) -> Result<()> {
+    pub(crate) fn outside(
+        &mut self,
+        partial: &mut PartialShape,
+        set: u32,
+        at: Id,
+        holds: bool,
+    ) -> Result<()> {
         let seen = self.evaluated.set(set);
         match seen.kind {
             UnevaluatedKind::Properties if holds => {
@@ -80,7 +86,7 @@ impl Normalizer<'_> {
 impl Violation<'_, '_> {
     /// Merges the violation of the keyword: if an alternative holds, something outside of its
     /// evaluated set violates the schema.
-    pub fn unevaluated(&mut self) -> Result<()> {
+    pub(super) fn unevaluated(&mut self) -> Result<()> {
         let (schema, keyword, at) = (self.schema, self.keyword, self.at);
         self.partial.only(if self.context.is_true(at) { Types::NONE } else { keyword.definition().about });
         if self.partial.shape.types.is_empty() {

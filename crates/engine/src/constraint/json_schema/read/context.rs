@@ -41,13 +41,13 @@ use crate::warning::{Warning, WarningKind};
 
 /// A schema, and the reason why nothing satisfies it. Most reasons are fixed texts, and most are
 /// never shown.
-pub type UnsatCause = (Id, Cow<'static, str>);
+pub(crate) type UnsatCause = (Id, Cow<'static, str>);
 
 /// Maximum number of steps for checking literals against schemas and for merging shapes.
-pub const MAX_STEPS: u64 = 20_000_000;
+pub(crate) const MAX_STEPS: u64 = 20_000_000;
 
 /// The document with its references, the policy, and what reading them costs and reports.
-pub struct SchemaContext<'p> {
+pub(crate) struct SchemaContext<'p> {
     pub doc: Doc,
     pub refs: Refs,
     pub draft: SchemaDraft,
@@ -67,7 +67,7 @@ pub struct SchemaContext<'p> {
 }
 
 impl<'p> SchemaContext<'p> {
-    pub fn new(mut doc: Doc, policy: &'p Policy, documents: &Documents<'_>) -> Result<Self> {
+    pub(crate) fn new(mut doc: Doc, policy: &'p Policy, documents: &Documents<'_>) -> Result<Self> {
         let refs = Refs::new(&mut doc, documents)?;
         let draft = refs.draft;
         let mut context = SchemaContext {
@@ -94,28 +94,28 @@ impl<'p> SchemaContext<'p> {
     }
 
     /// Makes an error with the location of a value.
-    pub fn error(&self, kind: ErrorKind, id: Id, message: impl Into<String>) -> Error {
+    pub(crate) fn error(&self, kind: ErrorKind, id: Id, message: impl Into<String>) -> Error {
         Error::new(kind, message).at(self.doc.place(id))
     }
 
     /// Makes an error for a keyword with an invalid value.
-    pub fn invalid(&self, id: Id, message: impl Into<String>) -> Error {
+    pub(crate) fn invalid(&self, id: Id, message: impl Into<String>) -> Error {
         self.error(ErrorKind::InvalidSchema, id, message)
     }
 
     /// Makes an error for something that is too large.
-    pub fn too_complex(&self, id: Id, message: impl Into<String>) -> Error {
+    pub(crate) fn too_complex(&self, id: Id, message: impl Into<String>) -> Error {
         self.error(ErrorKind::TooComplex, id, message)
     }
 
     /// Returns the function that adds the location of a value to an error.
-    pub fn locate(&self, id: Id) -> impl Fn(Error) -> Error + '_ {
+    pub(crate) fn locate(&self, id: Id) -> impl Fn(Error) -> Error + '_ {
         move |error| error.at(self.doc.place(id))
     }
 
     /// Returns true if integers may have zeros after a point; in draft 4 a point makes another
     /// type.
-    pub fn equal_integers(&self) -> bool {
+    pub(crate) fn equal_integers(&self) -> bool {
         self.policy.equal_numbers && self.draft > SchemaDraft::D4
     }
 
@@ -123,7 +123,7 @@ impl<'p> SchemaContext<'p> {
     ///
     /// # Errors
     /// `TooComplex` if there was too much.
-    pub fn step(&mut self, steps: u64, at: Id) -> Result<()> {
+    pub(crate) fn step(&mut self, steps: u64, at: Id) -> Result<()> {
         self.steps += steps;
         if self.steps > MAX_STEPS {
             let message = format!("merging schemas takes more than {MAX_STEPS} steps");
@@ -133,14 +133,14 @@ impl<'p> SchemaContext<'p> {
     }
 
     /// Adds a warning, once per kind and name.
-    pub fn warn(&mut self, kind: WarningKind, name: Symbol, at: Id, message: &str) {
+    pub(crate) fn warn(&mut self, kind: WarningKind, name: Symbol, at: Id, message: &str) {
         if self.warned.insert((kind, name)) {
             self.warnings.push(Warning::new(kind, message).at(self.doc.pointer(at)));
         }
     }
 
     /// Returns true if no keyword of a schema can assert anything, so that it accepts everything.
-    pub fn is_true(&self, id: Id) -> bool {
+    pub(crate) fn is_true(&self, id: Id) -> bool {
         match self.doc.value(id) {
             Value::Bool(holds) => holds,
             // A `$ref` without siblings asserts something, too.
@@ -150,7 +150,7 @@ impl<'p> SchemaContext<'p> {
     }
 
     /// Returns the keywords of a schema object that may assert something.
-    pub fn asserting(&self, id: Id) -> impl Iterator<Item = (Keyword, Id)> + '_ {
+    pub(crate) fn asserting(&self, id: Id) -> impl Iterator<Item = (Keyword, Id)> + '_ {
         let asserting = self.assertions(id);
         let members = if asserting.is_empty() { &[] } else { self.doc.members(id) };
         let counts = members.iter().filter(move |member| asserting.may_have(member.0));
@@ -158,7 +158,7 @@ impl<'p> SchemaContext<'p> {
     }
 
     /// Returns the set of keywords of a schema object that may assert something.
-    pub fn assertions(&self, id: Id) -> SymbolSet {
+    pub(crate) fn assertions(&self, id: Id) -> SymbolSet {
         let keys = self.doc.names(id).and(self.may_assert);
         if self.only_ref(id) { keys.and(set(&[Keyword::Ref])) } else { keys }
     }
@@ -169,12 +169,12 @@ impl<'p> SchemaContext<'p> {
     }
 
     /// Returns the target schema of a reference; `at` is the value of its keyword.
-    pub fn target(&mut self, name: Keyword, at: Id) -> Result<Id> {
+    pub(crate) fn target(&mut self, name: Keyword, at: Id) -> Result<Id> {
         self.refs.resolve(&mut self.doc, name, at)
     }
 
     /// Follows schemas that consist of a reference only.
-    pub fn follow(&mut self, mut id: Id) -> Result<Id> {
+    pub(crate) fn follow(&mut self, mut id: Id) -> Result<Id> {
         for _ in 0..1_000 {
             // Most schemas have none.
             if !self.doc.names(id).meet(REFERENCES) {
@@ -195,7 +195,7 @@ impl<'p> SchemaContext<'p> {
     }
 
     /// Warns about keywords next to `$ref`, which do not count in older drafts.
-    pub fn warn_siblings(&mut self, id: Id) {
+    pub(crate) fn warn_siblings(&mut self, id: Id) {
         if self.draft > SchemaDraft::D7 {
             return;
         }
@@ -208,17 +208,17 @@ impl<'p> SchemaContext<'p> {
     }
 
     /// Returns true if a format is more than an annotation.
-    pub fn knows_format(&self, name: Symbol) -> bool {
+    pub(crate) fn knows_format(&self, name: Symbol) -> bool {
         format::NAMES.contains(&self.doc.name(name))
     }
 
     /// Returns true if a text passes a test; unknown formats accept everything.
-    pub fn passes(&mut self, test: Test, text: Symbol, at: Id) -> Result<bool> {
+    pub(crate) fn passes(&mut self, test: Test, text: Symbol, at: Id) -> Result<bool> {
         self.texts.passes(&self.doc, test, text, at)
     }
 
     /// Returns true if a name matches one of the patterns.
-    pub fn passes_any(&mut self, patterns: &[(Symbol, Id)], name: Symbol) -> Result<bool> {
+    pub(crate) fn passes_any(&mut self, patterns: &[(Symbol, Id)], name: Symbol) -> Result<bool> {
         for &(pattern, at) in patterns {
             if self.passes(Test::Pattern(pattern), name, at)? {
                 return Ok(true);
@@ -228,17 +228,17 @@ impl<'p> SchemaContext<'p> {
     }
 
     /// Returns the names that match one of the patterns.
-    pub fn any_pattern(&mut self, patterns: &[(Symbol, Id)]) -> Result<Arc<CharDfa>> {
+    pub(crate) fn any_pattern(&mut self, patterns: &[(Symbol, Id)]) -> Result<Arc<CharDfa>> {
         self.texts.any_pattern(&self.doc, patterns)
     }
 
     /// Returns the texts that pass all tests; `None`: all texts.
-    pub fn language(&mut self, tests: &[StringTest]) -> Result<Option<Arc<CharDfa>>> {
+    pub(crate) fn language(&mut self, tests: &[StringTest]) -> Result<Option<Arc<CharDfa>>> {
         self.texts.language(&self.doc, tests)
     }
 
     /// Writes a value for a message, shortened.
-    pub fn show(&self, id: Id) -> String {
+    pub(crate) fn show(&self, id: Id) -> String {
         match self.doc.value(id) {
             Value::Array { .. } => "an array".into(),
             Value::Object { .. } => "an object".into(),

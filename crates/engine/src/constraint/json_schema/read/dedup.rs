@@ -28,14 +28,14 @@ use crate::constraint::json::document::{Doc, Id, Symbol, Value};
 
 impl Doc {
     /// Returns true if the document has keywords for which [`unify`](Doc::unify) pays.
-    pub fn offers_choices(&self) -> bool {
+    pub(crate) fn offers_choices(&self) -> bool {
         let choices = set(&[Keyword::OneOf, Keyword::Not, Keyword::If]);
         (0..self.values.len() as u32).any(|id| self.names(Id(id)).meet(choices))
     }
 
     /// Makes equal schemas one. References must not depend on their position in the document: it
     /// has neither embedded resources nor further texts.
-    pub fn unify(&mut self) {
+    pub(crate) fn unify(&mut self) {
         let (roles, names) = self.roles();
         let twins = self.first_equals(&roles, &names);
         for (value, _) in self.values.iter().zip(&roles).filter(|v| *v.1 != Role::Data) {

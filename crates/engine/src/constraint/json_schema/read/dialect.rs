@@ -32,7 +32,7 @@ const FOREIGN: [&str; 6] = ["nullable", "x-nullable", "divisibleBy", "disallow",
 
 /// Outcome of rewriting a schema.
 #[derive(Default)]
-pub struct Rewritten {
+pub(super) struct Rewritten {
     /// Names that are understood, so they are not unknown keywords.
     pub understood: Vec<Symbol>,
     /// Nullable schemas: the choice between the schema and `null`, with the schema.
@@ -42,7 +42,7 @@ pub struct Rewritten {
 
 /// Rewrites a schema and everything below it. Returns the new root, or `None` if it has none of
 /// these keywords. `draft3` is true for a document that names draft 3 or older.
-pub fn rewrite(doc: &mut Doc, root: Id, draft3: bool) -> Option<(Id, Rewritten)> {
+pub(super) fn rewrite(doc: &mut Doc, root: Id, draft3: bool) -> Option<(Id, Rewritten)> {
     let any = doc.lookup("any");
     let understood: Vec<Symbol> = FOREIGN.iter().filter_map(|word| doc.lookup(word)).collect();
     let flags = has_flags(doc, root) || draft3;

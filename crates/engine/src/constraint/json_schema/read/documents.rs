@@ -21,7 +21,7 @@ type Resolver<'a> = dyn Fn(&str) -> Result<Option<String>> + 'a;
 
 /// Sources of documents.
 #[derive(Default)]
-pub struct Documents<'a> {
+pub(crate) struct Documents<'a> {
     given: FxHashMap<String, Cow<'a, str>>,
     resolver: Option<Box<Resolver<'a>>>,
 }
@@ -53,18 +53,18 @@ const BUILTIN: &[(&str, &str)] = &[
 
 impl<'a> Documents<'a> {
     /// Returns true if neither documents nor a resolver were supplied.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.given.is_empty() && self.resolver.is_none()
     }
 
     /// Adds a document under a URI, whose fragment does not count.
-    pub fn add(&mut self, uri: &str, text: Cow<'a, str>) {
+    pub(crate) fn add(&mut self, uri: &str, text: Cow<'a, str>) {
         let uri = uri.split_once('#').map_or(uri, |u| u.0);
         self.given.insert(uri.to_string(), text);
     }
 
     /// Sets the function that supplies documents that were not added.
-    pub fn ask(&mut self, resolver: Box<Resolver<'a>>) {
+    pub(crate) fn ask(&mut self, resolver: Box<Resolver<'a>>) {
         self.resolver = Some(resolver);
     }
 
@@ -72,7 +72,7 @@ impl<'a> Documents<'a> {
     ///
     /// # Errors
     /// The error of the resolver.
-    pub fn get(&self, uri: &str) -> Result<Option<Cow<'_, str>>> {
+    pub(crate) fn get(&self, uri: &str) -> Result<Option<Cow<'_, str>>> {
         if let Some(text) = self.given.get(uri) {
             return Ok(Some(Cow::Borrowed(without_mark(text))));
         }
@@ -85,7 +85,7 @@ impl<'a> Documents<'a> {
     }
 
     /// Returns true if a URI is that of a metaschema.
-    pub fn is_builtin(&self, uri: &str) -> bool {
+    pub(crate) fn is_builtin(&self, uri: &str) -> bool {
         builtin(uri).is_some()
     }
 }

@@ -25,7 +25,7 @@ const NAMED_BY_OLD_ID: u8 = 4;
 const RECURSIVE: u8 = 8;
 
 /// Returns the draft that the keywords of a schema show; `None` without a sign of an older one.
-pub fn infer_draft(doc: &Doc, root: Id) -> Option<SchemaDraft> {
+pub(super) fn infer_draft(doc: &Doc, root: Id) -> Option<SchemaDraft> {
     let shows = |id: Id| {
         let keys = doc.names(id);
         keys.meet(SIGNS) && signs(doc, id) != 0

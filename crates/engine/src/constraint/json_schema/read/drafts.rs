@@ -2,7 +2,7 @@
 
 /// Version of JSON Schema that a document is written in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
-pub enum SchemaDraft {
+pub(crate) enum SchemaDraft {
     D4,
     D6,
     D7,
@@ -14,13 +14,13 @@ pub enum SchemaDraft {
 impl SchemaDraft {
     /// Returns the draft that a `$schema` URI names: draft 4 for the ones before it, and the newest
     /// without a URI or for an unknown one.
-    pub fn of(uri: Option<&str>) -> SchemaDraft {
+    pub(crate) fn of(uri: Option<&str>) -> SchemaDraft {
         let default = if Self::is_before_4(uri) { SchemaDraft::D4 } else { SchemaDraft::D2020 };
         Self::named(uri).unwrap_or(default)
     }
 
     /// Returns the draft from 4 on that a `$schema` URI names, if it names one.
-    pub fn named(uri: Option<&str>) -> Option<SchemaDraft> {
+    pub(crate) fn named(uri: Option<&str>) -> Option<SchemaDraft> {
         let uri = uri?;
         let old = uri.match_indices("draft-0").filter_map(|(at, part)| {
             match uri.as_bytes().get(at + part.len())? {
@@ -37,32 +37,32 @@ impl SchemaDraft {
     }
 
     /// Returns true if a `$schema` URI names draft 3 or an older one.
-    pub fn is_before_4(uri: Option<&str>) -> bool {
+    pub(crate) fn is_before_4(uri: Option<&str>) -> bool {
         uri.is_some_and(|uri| ["draft-01", "draft-02", "draft-03"].iter().any(|part| uri.contains(part)))
     }
 }
 
 /// A set of drafts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Drafts(u8);
+pub(crate) struct Drafts(u8);
 
 impl Drafts {
-    pub const ALL: Drafts = Drafts(u8::MAX);
-    pub const NONE: Drafts = Drafts(0);
+    pub(crate) const ALL: Drafts = Drafts(u8::MAX);
+    pub(crate) const NONE: Drafts = Drafts(0);
 
-    pub const fn only(draft: SchemaDraft) -> Drafts {
+    pub(crate) const fn only(draft: SchemaDraft) -> Drafts {
         Drafts(1 << draft as u8)
     }
 
-    pub const fn from(draft: SchemaDraft) -> Drafts {
+    pub(crate) const fn from(draft: SchemaDraft) -> Drafts {
         Drafts(u8::MAX << draft as u8)
     }
 
-    pub const fn until(draft: SchemaDraft) -> Drafts {
+    pub(crate) const fn until(draft: SchemaDraft) -> Drafts {
         Drafts(!(u8::MAX << draft as u8) | 1 << draft as u8)
     }
 
-    pub const fn contains(self, draft: SchemaDraft) -> bool {
+    pub(crate) const fn contains(self, draft: SchemaDraft) -> bool {
         self.0 >> draft as u8 & 1 == 1
     }
 }

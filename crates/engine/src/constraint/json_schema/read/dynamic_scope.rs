@@ -32,7 +32,7 @@ type Bindings = Rc<[(Symbol, Id)]>;
 
 /// All scopes met and the copies made for them. Scope 0 is the empty one.
 #[derive(Default)]
-pub struct Scopes {
+pub(super) struct Scopes {
     /// Bindings of scope `i + 1`.
     known: Vec<Bindings>,
     numbers: FxHashMap<Bindings, u32>,
@@ -44,12 +44,12 @@ pub struct Scopes {
 impl Scopes {
     /// Returns the original of a copy, and its scope; for other values, themselves and the empty
     /// scope.
-    pub fn origin(&self, id: Id) -> (Id, u32) {
+    pub(super) fn origin(&self, id: Id) -> (Id, u32) {
         self.origins.get(&id).copied().unwrap_or((id, 0))
     }
 
     /// Returns the schema that an anchor is bound to in a scope.
-    pub fn binding(&self, scope: u32, name: Symbol) -> Option<Id> {
+    pub(super) fn binding(&self, scope: u32, name: Symbol) -> Option<Id> {
         self.bindings(scope).iter().find(|b| b.0 == name).map(|b| b.1)
     }
 
@@ -58,7 +58,7 @@ impl Scopes {
     }
 
     /// Returns the scope after a resource with these anchors is entered: what is bound stays bound.
-    pub fn extend(&mut self, scope: u32, anchors: &[(Symbol, Id)]) -> u32 {
+    pub(super) fn extend(&mut self, scope: u32, anchors: &[(Symbol, Id)]) -> u32 {
         let mut all = self.bindings(scope).to_vec();
         for &(name, id) in anchors {
             if all.iter().all(|b| b.0 != name) {
@@ -81,7 +81,7 @@ impl Scopes {
     /// Returns the copy of `target`, which lies in the resource at `root`, for a scope that the
     /// resource has already extended. `anchors` returns the bindings of a resource that starts at a
     /// value.
-    pub fn copy_of<'a>(
+    pub(super) fn copy_of<'a>(
         &mut self,
         doc: &mut Doc,
         (target, root): (Id, Id),

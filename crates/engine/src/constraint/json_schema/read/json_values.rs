@@ -10,7 +10,7 @@ use crate::json_escape::escape_to;
 
 impl Doc {
     /// Appends the compact text: names in the given order, numbers as written in the document.
-    pub fn write(&self, id: Id, out: &mut Vec<u8>) {
+    pub(crate) fn write(&self, id: Id, out: &mut Vec<u8>) {
         match self.value(id) {
             Value::Null => out.extend_from_slice(b"null"),
             Value::Bool(holds) => out.extend_from_slice(if holds { &b"true"[..] } else { b"false" }),
@@ -38,7 +38,7 @@ impl Doc {
     }
 
     /// Returns true if two values are equal: numbers by value, objects in any order of names.
-    pub fn equal(&self, a: Id, b: Id) -> bool {
+    pub(crate) fn equal(&self, a: Id, b: Id) -> bool {
         if a == b {
             return true;
         }

@@ -23,14 +23,14 @@ use crate::decimal::Decimal;
 use crate::error::{Error, ErrorKind, Result};
 
 /// Names of properties.
-pub type NameList = SmallVec<[Symbol; 8]>;
+pub(crate) type NameList = SmallVec<[Symbol; 8]>;
 
 /// Schemas by name, or by pattern.
-pub type Schemas = SmallVec<[(Symbol, Id); 8]>;
+pub(crate) type Schemas = SmallVec<[(Symbol, Id); 8]>;
 
 /// Bound of a number; `exclusive` excludes the bound itself.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Bound {
+pub(crate) struct Bound {
     pub value: Decimal,
     /// As written in the schema.
     pub text: Symbol,
@@ -39,7 +39,7 @@ pub struct Bound {
 
 impl SchemaContext<'_> {
     /// Makes the error for an unsupported keyword.
-    pub fn unsupported(&self, keyword: Keyword, at: Id) -> Error {
+    pub(crate) fn unsupported(&self, keyword: Keyword, at: Id) -> Error {
         let message = format!("the keyword `{}` is not supported here", keyword.name());
         let hint = match keyword {
             Keyword::UniqueItems => "remove `uniqueItems` and check the items afterwards, or set it to false",
@@ -52,7 +52,7 @@ impl SchemaContext<'_> {
     }
 
     /// Returns the schemas of `allOf`, `anyOf` or `oneOf`.
-    pub fn schemas(&self, at: Id) -> Result<Vec<Id>> {
+    pub(crate) fn schemas(&self, at: Id) -> Result<Vec<Id>> {
         match self.doc.value(at) {
             Value::Array { len, .. } if len > 0 => Ok(self.doc.elements(at).to_vec()),
             _ => Err(self.invalid(at, "expected a non-empty array of schemas")),
@@ -60,7 +60,7 @@ impl SchemaContext<'_> {
     }
 
     /// Returns a list of names; older drafts also allow a single name in `dependencies`.
-    pub fn names(&self, at: Id) -> Result<NameList> {
+    pub(crate) fn names(&self, at: Id) -> Result<NameList> {
         if let Some(name) = self.doc.string(at) {
             return Ok(smallvec![name]);
         }
@@ -70,12 +70,12 @@ impl SchemaContext<'_> {
     }
 
     /// Returns true if the value of a dependency is a list of names, not a schema.
-    pub fn is_name_list(&self, at: Id) -> bool {
+    pub(crate) fn is_name_list(&self, at: Id) -> bool {
         matches!(self.doc.value(at), Value::Array { .. } | Value::String(_))
     }
 
     /// Reads a keyword value that must be an array.
-    pub fn list(&self, at: Id, expected: &str) -> Result<&[Id]> {
+    pub(crate) fn list(&self, at: Id, expected: &str) -> Result<&[Id]> {
         match self.doc.value(at) {
             Value::Array { .. } => Ok(self.doc.elements(at)),
             _ => Err(self.invalid(at, expected)),
@@ -83,12 +83,12 @@ impl SchemaContext<'_> {
     }
 
     /// Reads a keyword value that must be a string.
-    pub fn text(&self, at: Id) -> Result<Symbol> {
+    pub(crate) fn text(&self, at: Id) -> Result<Symbol> {
         self.doc.string(at).ok_or_else(|| self.invalid(at, "expected a string"))
     }
 
     /// Reads a keyword value that must be an object with member names chosen by the user.
-    pub fn object(&self, at: Id) -> Result<Schemas> {
+    pub(crate) fn object(&self, at: Id) -> Result<Schemas> {
         match self.doc.value(at) {
             Value::Object { .. } => Ok(Schemas::from_slice(self.doc.members(at))),
             _ => Err(self.invalid(at, "expected an object")),
@@ -96,13 +96,13 @@ impl SchemaContext<'_> {
     }
 
     /// Returns the members of the value of a keyword; none without it.
-    pub fn entries(&self, schema: Id, keyword: Keyword) -> Result<Schemas> {
+    pub(crate) fn entries(&self, schema: Id, keyword: Keyword) -> Result<Schemas> {
         self.doc.get(schema, keyword).map_or(Ok(Schemas::new()), |at| self.object(at))
     }
 
     /// Returns the bound that a keyword sets; `None` for the boolean forms of draft 4, which count
     /// with the bound next to them.
-    pub fn bound(&mut self, schema: Id, name: Keyword, at: Id) -> Result<Option<Bound>> {
+    pub(crate) fn bound(&mut self, schema: Id, name: Keyword, at: Id) -> Result<Option<Bound>> {
         let own = matches!(name, Keyword::ExclusiveMinimum | Keyword::ExclusiveMaximum);
         if own && matches!(self.doc.value(at), Value::Bool(_)) {
             return Ok(None);
@@ -117,14 +117,14 @@ impl SchemaContext<'_> {
     }
 
     /// Returns the divisor of `multipleOf`.
-    pub fn divisor(&mut self, at: Id) -> Result<Rc<Decimal>> {
+    pub(crate) fn divisor(&mut self, at: Id) -> Result<Rc<Decimal>> {
         let number = self.number(at).filter(|n| !n.is_zero() && !n.is_negative());
         number.ok_or_else(|| self.invalid(at, "expected a number greater than zero"))
     }
 
     /// Returns the schemas of the first items and of all further ones (`None`: anything), in any
     /// draft.
-    pub fn item_schemas(&self, schema: Id) -> Result<(Vec<Id>, Option<Id>)> {
+    pub(crate) fn item_schemas(&self, schema: Id) -> Result<(Vec<Id>, Option<Id>)> {
         let items = self.doc.get(schema, Keyword::Items);
         if self.draft >= SchemaDraft::D2020 {
             let prefix = self.doc.get(schema, Keyword::PrefixItems);
@@ -146,7 +146,7 @@ impl SchemaContext<'_> {
 
     /// Returns what `properties`, `patternProperties` and `additionalProperties` of a schema object
     /// assert about the member `name`. With `only`, just what that keyword asserts.
-    pub fn member_schemas(&mut self, schema: Id, name: Symbol, only: Option<Id>) -> Result<Vec<Id>> {
+    pub(crate) fn member_schemas(&mut self, schema: Id, name: Symbol, only: Option<Id>) -> Result<Vec<Id>> {
         let wanted = |at: Id| only.is_none_or(|o| o == at);
         let (mut found, mut declared) = (Vec::new(), false);
         if let Some(at) = self.doc.get(schema, Keyword::Properties)
@@ -172,7 +172,7 @@ impl SchemaContext<'_> {
     }
 
     /// Returns the types that a `type` keyword names.
-    pub fn types(&self, at: Id) -> Result<Types> {
+    pub(crate) fn types(&self, at: Id) -> Result<Types> {
         let own = [at];
         let list = match self.doc.value(at) {
             Value::Array { .. } => self.doc.elements(at),
@@ -200,7 +200,7 @@ impl SchemaContext<'_> {
     }
 
     /// Returns `minContains` and `maxContains`, if the draft has them.
-    pub fn contains_bounds(&mut self, schema: Id) -> Result<(u32, Option<u32>)> {
+    pub(crate) fn contains_bounds(&mut self, schema: Id) -> Result<(u32, Option<u32>)> {
         let mut bound = |name: Keyword| match self.doc.get(schema, name) {
             Some(at) if self.draft >= SchemaDraft::D2019 => self.count(at).map(Some),
             _ => Ok(None),
@@ -210,19 +210,19 @@ impl SchemaContext<'_> {
 
     /// Returns true if a schema's `properties` lists these names, so that no choice affects their
     /// order.
-    pub fn declares(&self, schema: Id, names: &[Symbol]) -> bool {
+    pub(crate) fn declares(&self, schema: Id, names: &[Symbol]) -> bool {
         let own = self.doc.get(schema, Keyword::Properties);
         own.is_some_and(|own| names.iter().all(|&name| self.doc.get(own, name).is_some()))
     }
 
     /// Returns the `then` and the `else` of a schema, if they assert anything.
-    pub fn branches(&self, schema: Id) -> (Option<Id>, Option<Id>) {
+    pub(crate) fn branches(&self, schema: Id) -> (Option<Id>, Option<Id>) {
         let branch = |name: Keyword| self.doc.get(schema, name).filter(|&b| !self.is_true(b));
         (branch(Keyword::Then), branch(Keyword::Else))
     }
 
     /// Reads a keyword value that must be a boolean.
-    pub fn flag(&self, at: Id) -> Result<bool> {
+    pub(crate) fn flag(&self, at: Id) -> Result<bool> {
         match self.doc.value(at) {
             Value::Bool(holds) => Ok(holds),
             _ => Err(self.invalid(at, "expected a boolean")),
@@ -230,19 +230,19 @@ impl SchemaContext<'_> {
     }
 
     /// Returns the machine type that the value of a `format` names.
-    pub fn number_format(&self, at: Id) -> Option<NumberFormat> {
+    pub(crate) fn number_format(&self, at: Id) -> Option<NumberFormat> {
         number_format(self.doc.name(self.doc.string(at)?))
     }
 
     /// Returns the exact value of a number literal.
-    pub fn number(&mut self, id: Id) -> Option<Rc<Decimal>> {
+    pub(crate) fn number(&mut self, id: Id) -> Option<Rc<Decimal>> {
         let Value::Number(text) = self.doc.value(id) else { return None };
         let doc = &self.doc;
         Some(self.numbers.entry(id).or_insert_with(|| Rc::new(Decimal::new(doc.name(text)))).clone())
     }
 
     /// Reads a keyword value that must be a count.
-    pub fn count(&mut self, id: Id) -> Result<u32> {
+    pub(crate) fn count(&mut self, id: Id) -> Result<u32> {
         if let Value::Number(text) = self.doc.value(id)
             && let text = self.doc.name(text)
             && text.len() <= 9
@@ -257,7 +257,7 @@ impl SchemaContext<'_> {
     }
 
     /// Returns the type of a literal.
-    pub fn type_of(&mut self, id: Id) -> Types {
+    pub(crate) fn type_of(&mut self, id: Id) -> Types {
         match self.doc.value(id) {
             Value::Number(text) => {
                 let plain = !self.doc.name(text).contains(['.', 'e', 'E']);
@@ -271,7 +271,7 @@ impl SchemaContext<'_> {
 }
 
 /// Returns what to write instead of a word that is not a type.
-pub fn type_hint(word: &str) -> Option<&'static str> {
+pub(super) fn type_hint(word: &str) -> Option<&'static str> {
     Some(match word.to_ascii_lowercase().as_str() {
         "integer" | "int" | "int32" | "int64" | "long" | "uint" => "write \"integer\"",
         "number" | "float" | "double" | "decimal" | "num" => "write \"number\"",
@@ -294,7 +294,7 @@ pub fn type_hint(word: &str) -> Option<&'static str> {
 }
 
 /// Returns the only name that a pattern of the form `^name$` matches.
-pub fn only_word(pattern: &str) -> Option<Cow<'_, str>> {
+pub(crate) fn only_word(pattern: &str) -> Option<Cow<'_, str>> {
     let word = pattern.strip_prefix('^')?.strip_suffix('$')?;
     let plain = |c: char| c.is_ascii_alphanumeric() || "_- :/@,#%&=~!;<>".contains(c) || !c.is_ascii();
     if word.chars().all(plain) {

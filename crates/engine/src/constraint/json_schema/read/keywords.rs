@@ -26,7 +26,7 @@ use SchemaDraft::{D6, D7, D2019, D2020};
 
 /// What a keyword does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum KeywordKind {
+pub(crate) enum KeywordKind {
     /// It limits values, in the vocabulary of assertions, which a metaschema can omit.
     Assertion,
     /// It limits values, in another vocabulary.
@@ -49,7 +49,7 @@ pub enum KeywordKind {
 
 /// Value of a keyword.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Operand {
+pub(crate) enum Operand {
     Schema,
     /// A list of schemas.
     Schemas,
@@ -81,7 +81,7 @@ pub enum Operand {
 
 /// What a keyword evaluates, for `unevaluatedProperties` and `unevaluatedItems`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Evaluates {
+pub(crate) enum Evaluates {
     Nothing,
     /// The properties or items that it describes.
     Parts,
@@ -101,7 +101,7 @@ pub enum Evaluates {
 
 /// A row of the table.
 #[derive(Debug)]
-pub struct Definition {
+pub(crate) struct Definition {
     pub name: &'static str,
     /// Drafts that have the keyword.
     pub drafts: Drafts,
@@ -121,18 +121,18 @@ macro_rules! keywords {
         /// A keyword that can make an instance invalid, by itself or with its siblings.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
         #[repr(u8)]
-        pub enum Keyword { $($keyword),* }
+        pub(crate) enum Keyword { $($keyword),* }
 
         /// A keyword that asserts nothing: an identifier, a definition or an annotation.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         #[repr(u8)]
         // Annotations are here so that they are known words; not all of them are read.
         #[allow(dead_code)]
-        pub enum PassiveKeyword { $($passive),* }
+        pub(crate) enum PassiveKeyword { $($passive),* }
 
         impl Keyword {
             /// All of them, in the order of their symbols.
-            pub const ALL: &[Keyword] = &[$(Keyword::$keyword),*];
+            pub(crate) const ALL: &[Keyword] = &[$(Keyword::$keyword),*];
         }
 
         /// All keywords, in the order of their symbols: first those that assert.
@@ -248,35 +248,35 @@ impl PartialEq<Keyword> for Symbol {
 
 impl Keyword {
     /// Returns the keyword of a name, if it is one that asserts.
-    pub fn of(name: Symbol) -> Option<Keyword> {
+    pub(crate) fn of(name: Symbol) -> Option<Keyword> {
         Keyword::ALL.get(name.0 as usize).copied()
     }
 
-    pub const fn definition(self) -> &'static Definition {
+    pub(crate) const fn definition(self) -> &'static Definition {
         &TABLE[self as usize]
     }
 
-    pub const fn name(self) -> &'static str {
+    pub(crate) const fn name(self) -> &'static str {
         self.definition().name
     }
 }
 
 impl Definition {
     /// Returns the row of a name; `None` if it is not a keyword.
-    pub fn of(name: Symbol) -> Option<&'static Definition> {
+    pub(crate) fn of(name: Symbol) -> Option<&'static Definition> {
         TABLE.get(name.0 as usize)
     }
 }
 
 impl SchemaDraft {
     /// Returns true if a name is a keyword of this draft.
-    pub fn knows(self, name: Symbol) -> bool {
+    pub(crate) fn knows(self, name: Symbol) -> bool {
         Definition::of(name).is_some_and(|own| own.drafts.contains(self))
     }
 }
 
 /// Returns what the parser of JSON needs to know about schemas; made once.
-pub fn language() -> &'static Language {
+pub(crate) fn language() -> &'static Language {
     static ALL: OnceLock<Language> = OnceLock::new();
     ALL.get_or_init(|| {
         let mut symbols = SymbolTable::default();
@@ -313,18 +313,18 @@ const LITERALS: SymbolSet = with(&[], &[Operand::Value, Operand::Values]);
 /// Keywords whose values have members with names of the user.
 const FREE_NAMES: SymbolSet = with(&[], &[Operand::SchemaMap, Operand::SchemaOrNamesMap, Operand::NamesMap]);
 /// Keywords that can make an instance invalid.
-pub const ASSERTING: SymbolSet = SymbolSet((1 << Keyword::ALL.len()) - 1);
+pub(super) const ASSERTING: SymbolSet = SymbolSet((1 << Keyword::ALL.len()) - 1);
 /// Keywords of the vocabulary of assertions, which a metaschema can omit.
 const VALIDATION: SymbolSet = with(&[KeywordKind::Assertion], &[]);
 /// Keywords that refer to another schema.
-pub const REFERENCES: SymbolSet = with(&[KeywordKind::Reference], &[]);
+pub(crate) const REFERENCES: SymbolSet = with(&[KeywordKind::Reference], &[]);
 /// Keywords whose schemas apply to the same value.
-pub const IN_PLACE: SymbolSet = with(&[KeywordKind::Reference, KeywordKind::InPlace], &[]);
+pub(crate) const IN_PLACE: SymbolSet = with(&[KeywordKind::Reference, KeywordKind::InPlace], &[]);
 /// Keywords that give a schema a name.
-pub const NAMING: SymbolSet = with(&[KeywordKind::Identifier], &[]);
+pub(super) const NAMING: SymbolSet = with(&[KeywordKind::Identifier], &[]);
 
 /// Returns the set of these keywords.
-pub const fn set(keywords: &[Keyword]) -> SymbolSet {
+pub(crate) const fn set(keywords: &[Keyword]) -> SymbolSet {
     let (mut set, mut i) = (SymbolSet(0), 0);
     while i < keywords.len() {
         set = set.or(SymbolSet::one(Symbol(keywords[i] as u32)));
@@ -334,13 +334,13 @@ pub const fn set(keywords: &[Keyword]) -> SymbolSet {
 }
 
 /// Returns the names that are not keywords of a draft.
-pub fn strange(draft: SchemaDraft) -> SymbolSet {
+pub(super) fn strange(draft: SchemaDraft) -> SymbolSet {
     SymbolSet::ALL.without(known(draft))
 }
 
 /// Returns the keywords that may assert something in a draft; `unasserted`: the metaschema omits
 /// the vocabulary of assertions.
-pub fn asserting(draft: SchemaDraft, unasserted: bool) -> SymbolSet {
+pub(super) fn asserting(draft: SchemaDraft, unasserted: bool) -> SymbolSet {
     let all = ASSERTING.and(known(draft));
     if unasserted { all.without(VALIDATION) } else { all }
 }

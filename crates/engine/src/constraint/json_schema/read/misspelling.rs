@@ -8,7 +8,7 @@ use super::keywords::Keyword;
 use crate::edit_distance::distance;
 
 /// Returns the assertion keyword that `word` is probably a misspelling of.
-pub fn did_you_mean(word: &str) -> Option<&'static str> {
+pub(super) fn did_you_mean(word: &str) -> Option<&'static str> {
     if word.len() > 24 || word.starts_with("x-") {
         return None;
     }

@@ -34,16 +34,16 @@ mod unknown_keywords;
 mod uri;
 mod wrapper;
 
-pub use self::context::{MAX_STEPS, SchemaContext, UnsatCause};
-pub use self::documents::Documents;
-pub use self::drafts::SchemaDraft;
-pub use self::keyword_values::{Bound, NameList, Schemas, only_word};
-pub use self::keywords::{Evaluates, IN_PLACE, Keyword, Operand, REFERENCES, language, set};
-pub use self::number_formats::NumberFormat;
-pub use self::synthetic::of_length;
-pub use self::text_automata::{Quoted, StringTest, Test, join, prepare_formats, restrict};
-pub use self::types::Types;
-pub use self::unknown_keywords::warn_unknown;
+pub(crate) use self::context::{MAX_STEPS, SchemaContext, UnsatCause};
+pub(crate) use self::documents::Documents;
+pub(crate) use self::drafts::SchemaDraft;
+pub(crate) use self::keyword_values::{Bound, NameList, Schemas, only_word};
+pub(crate) use self::keywords::{Evaluates, IN_PLACE, Keyword, Operand, REFERENCES, language, set};
+pub(crate) use self::number_formats::NumberFormat;
+pub(crate) use self::synthetic::of_length;
+pub(crate) use self::text_automata::{Quoted, StringTest, Test, join, prepare_formats, restrict};
+pub(crate) use self::types::Types;
+pub(crate) use self::unknown_keywords::warn_unknown;
 
 use self::unknown_keywords::report_unknown;
 use crate::constraint::json::document::Doc;
@@ -53,7 +53,11 @@ use crate::error::Result;
 use crate::warning::WarningKind;
 
 /// Reads a document and those that it refers to.
-pub fn read<'p>(schema: &str, policy: &'p Policy, documents: &Documents<'_>) -> Result<SchemaContext<'p>> {
+pub(super) fn read<'p>(
+    schema: &str,
+    policy: &'p Policy,
+    documents: &Documents<'_>,
+) -> Result<SchemaContext<'p>> {
     let mut doc = Doc::of(language(), schema)?;
     let unwrapped = wrapper::unwrap(&mut doc);
     let mut context = SchemaContext::new(doc, policy, documents)?;

@@ -14,7 +14,7 @@ use crate::decimal::Decimal;
 
 /// A machine type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct NumberFormat {
+pub(crate) struct NumberFormat {
     /// The least and the greatest value.
     pub bounds: [&'static str; 2],
     /// For types with fractions: numbers below this power of ten do not overflow.
@@ -49,14 +49,14 @@ const FLOAT: [&str; 2] =
 
 /// Returns the machine type that a format names; `None` for other formats. Types as wide as a
 /// pointer have 64 bits.
-pub fn number_format(name: &str) -> Option<NumberFormat> {
+pub(super) fn number_format(name: &str) -> Option<NumberFormat> {
     let &(_, bounds, magnitude) = FORMATS.iter().find(|format| format.0 == name)?;
     Some(NumberFormat { bounds, magnitude })
 }
 
 impl NumberFormat {
     /// Returns true if a literal is of the machine type.
-    pub fn holds(self, context: &mut SchemaContext<'_>, value: Id) -> bool {
+    pub(crate) fn holds(self, context: &mut SchemaContext<'_>, value: Id) -> bool {
         let whole = self.magnitude.is_some() || context.type_of(value) == Types::INT;
         let [least, most] = self.bounds.map(Decimal::new);
         context.number(value).is_none_or(|number| whole && (least..=most).contains(&*number))

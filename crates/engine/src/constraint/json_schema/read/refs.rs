@@ -30,7 +30,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::warning::Warning;
 
 /// Maximum number of documents that a schema refers to, directly or not.
-pub const MAX_DOCUMENTS: usize = 1_000;
+pub(super) const MAX_DOCUMENTS: usize = 1_000;
 
 /// A schema resource: a document or an embedded schema with an `$id`.
 struct Resource {
@@ -42,7 +42,7 @@ struct Resource {
 
 /// All possible targets of references.
 #[derive(Default)]
-pub struct Refs {
+pub(crate) struct Refs {
     pub draft: SchemaDraft,
     /// True if the metaschema omits the vocabulary of assertions.
     pub unasserted: bool,
@@ -79,7 +79,7 @@ pub struct Refs {
 impl Refs {
     /// Scans a document and everything that it refers to. If references depend on the dynamic
     /// scope, a copy for the outermost scope replaces the root of the document.
-    pub fn new(doc: &mut Doc, documents: &Documents) -> Result<Refs> {
+    pub(crate) fn new(doc: &mut Doc, documents: &Documents) -> Result<Refs> {
         let root = doc.root();
         let metaschema = text_of(doc, root, PassiveKeyword::Schema).map(str::to_owned);
         let named = SchemaDraft::named(metaschema.as_deref());
@@ -280,7 +280,7 @@ impl Refs {
     }
 
     /// Returns the target schema of a reference; `reference` is the value of its keyword.
-    pub fn resolve(&mut self, doc: &mut Doc, keyword: Keyword, reference: Id) -> Result<Id> {
+    pub(crate) fn resolve(&mut self, doc: &mut Doc, keyword: Keyword, reference: Id) -> Result<Id> {
         if let Some(&known) = self.resolved.get(&reference) {
             return Ok(known);
         }
@@ -387,6 +387,6 @@ fn without_fragment(uri: &str) -> &str {
 }
 
 /// Returns at most 80 characters of a text, for messages.
-pub fn shorten(text: &str) -> String {
+pub(super) fn shorten(text: &str) -> String {
     if text.chars().count() <= 80 { text.to_string() } else { text.chars().take(79).chain(['…']).collect() }
 }

@@ -9,7 +9,7 @@ use crate::constraint::json::document::{Doc, Id, Symbol, Value};
 
 /// Role of a value of the document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Role {
+pub(super) enum Role {
     /// A schema, or a list of schemas.
     Schema,
     /// Schemas under names of the user, as in `properties`.
@@ -21,7 +21,7 @@ pub enum Role {
 impl Role {
     /// Returns the role of a member of a value with this role. The content of an unknown keyword
     /// may be anything.
-    pub fn of_member(self, name: Symbol) -> Role {
+    pub(super) fn of_member(self, name: Symbol) -> Role {
         match self {
             Role::Data => Role::Data,
             Role::Named => Role::Schema,
@@ -31,13 +31,13 @@ impl Role {
 }
 
 /// Returns true if the value of this keyword is data and holds no schemas.
-pub fn is_data(name: Symbol) -> bool {
+pub(super) fn is_data(name: Symbol) -> bool {
     let operand = Definition::of(name).map(|own| own.operand);
     matches!(operand, Some(Operand::Value | Operand::Values | Operand::Data))
 }
 
 /// Returns true if the members of this keyword's value are named by the user, and are not keywords.
-pub fn names_members(name: Symbol) -> bool {
+pub(super) fn names_members(name: Symbol) -> bool {
     Role::Schema.of_member(name) == Role::Named
 }
 
@@ -55,7 +55,7 @@ fn role_of(operand: Operand) -> Role {
 impl Doc {
     /// Calls a function for each schema object below a schema, itself included; outer schemas come
     /// first.
-    pub fn each_schema(&self, root: Id, mut visit: impl FnMut(Id)) {
+    pub(crate) fn each_schema(&self, root: Id, mut visit: impl FnMut(Id)) {
         let mut todo = vec![(root, Role::Schema)];
         while let Some((id, role)) = todo.pop() {
             if role == Role::Schema && matches!(self.value(id), Value::Object { .. }) {

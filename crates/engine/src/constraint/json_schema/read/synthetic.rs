@@ -18,7 +18,7 @@ use crate::constraint::json::document::{Doc, Id, Symbol, Value};
 
 /// The schemas and values that were made, so that each is made once.
 #[derive(Default)]
-pub struct SyntheticSchemas {
+pub(crate) struct SyntheticSchemas {
     /// `false` and `true`.
     constants: [Option<Id>; 2],
     /// Schemas of one keyword with a list of values.
@@ -28,24 +28,24 @@ pub struct SyntheticSchemas {
 
 impl SyntheticSchemas {
     /// Returns a boolean outside the document tree.
-    pub fn constant(&mut self, doc: &mut Doc, value: bool) -> Id {
+    pub(crate) fn constant(&mut self, doc: &mut Doc, value: bool) -> Id {
         *self.constants[usize::from(value)].get_or_insert_with(|| doc.push(Value::Bool(value)))
     }
 
     /// Returns a number outside the document tree.
-    pub fn number(&mut self, doc: &mut Doc, text: &str) -> Id {
+    pub(crate) fn number(&mut self, doc: &mut Doc, text: &str) -> Id {
         let name = doc.intern(text);
         *self.numbers.entry(name).or_insert_with(|| doc.push(Value::Number(name)))
     }
 
     /// Returns a schema `{"anyOf": schemas}` outside the document tree, in messages at the location
     /// of `like`.
-    pub fn any_of(&mut self, doc: &mut Doc, schemas: &[Id], like: Id) -> Id {
+    pub(crate) fn any_of(&mut self, doc: &mut Doc, schemas: &[Id], like: Id) -> Id {
         self.list(doc, (Keyword::AnyOf, schemas), like)
     }
 
     /// Returns a schema with the value as its only instance, outside the document tree.
-    pub fn equal_to(&mut self, doc: &mut Doc, value: Id) -> Id {
+    pub(crate) fn equal_to(&mut self, doc: &mut Doc, value: Id) -> Id {
         self.list(doc, (Keyword::Enum, &[value]), value)
     }
 
@@ -64,7 +64,7 @@ impl SyntheticSchemas {
 }
 
 /// Returns a schema of arrays with exactly `items` items, outside the document tree.
-pub fn of_length(doc: &mut Doc, items: usize, like: Id) -> Id {
+pub(crate) fn of_length(doc: &mut Doc, items: usize, like: Id) -> Id {
     let name = doc.intern(&items.to_string());
     let count = doc.push(Value::Number(name));
     let id = doc.outside_object(&[(Keyword::MinItems.into(), count), (Keyword::MaxItems.into(), count)]);

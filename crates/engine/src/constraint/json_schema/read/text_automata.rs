@@ -26,7 +26,7 @@ use crate::error::{Error, ErrorKind, Result};
 
 /// A condition on the text of a string.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Test {
+pub(crate) enum Test {
     Pattern(Symbol),
     Format(Symbol),
     Equals(Symbol),
@@ -35,10 +35,10 @@ pub enum Test {
 }
 
 /// A test with the schema value it comes from; `false`: the test must fail.
-pub type StringTest = (Test, bool, Id);
+pub(crate) type StringTest = (Test, bool, Id);
 
 /// Source of `x-verbatim`; its automaton is made when the keyword is met.
-pub struct Quoted<'s> {
+pub(crate) struct Quoted<'s> {
     text: &'s str,
     options: &'s SubstringOptions,
     source: Option<Rc<Source>>,
@@ -48,7 +48,7 @@ pub struct Quoted<'s> {
 
 /// Tests of one run, with their automata.
 #[derive(Default)]
-pub struct TextAutomata<'p> {
+pub(crate) struct TextAutomata<'p> {
     /// Nodes of languages that only automata of this front end read.
     scratch: Ir,
     /// Automata by test; `None` for unknown formats.
@@ -59,18 +59,18 @@ pub struct TextAutomata<'p> {
 
 impl<'s> Quoted<'s> {
     /// Returns the text with its options, if the schema refers to it.
-    pub fn used(&self) -> Option<SpanSource> {
+    pub(crate) fn used(&self) -> Option<SpanSource> {
         self.source.as_ref().map(|_| SpanSource::new(self.text, self.options))
     }
 
-    pub fn new(text: &'s str, options: &'s SubstringOptions) -> Self {
+    pub(crate) fn new(text: &'s str, options: &'s SubstringOptions) -> Self {
         Quoted { text, options, source: None, nodes: [None; 2] }
     }
 }
 
 impl TextAutomata<'_> {
     /// Returns the automaton of a test on text; `None` for an unknown format.
-    pub fn automaton(&mut self, doc: &Doc, test: Test, at: Id) -> Result<Option<Arc<CharDfa>>> {
+    pub(crate) fn automaton(&mut self, doc: &Doc, test: Test, at: Id) -> Result<Option<Arc<CharDfa>>> {
         if let Some(known) = self.automata.get(&test) {
             return Ok(known.clone());
         }
@@ -94,7 +94,7 @@ impl TextAutomata<'_> {
 
     /// Returns the automaton of all texts that may be of a format, also those that are not
     /// generated; `None` for an unknown format.
-    pub fn widest_format(&mut self, doc: &Doc, name: Symbol, at: Id) -> Result<Option<Arc<CharDfa>>> {
+    pub(crate) fn widest_format(&mut self, doc: &Doc, name: Symbol, at: Id) -> Result<Option<Arc<CharDfa>>> {
         let Some(node) = format::superset(doc.name(name), &mut self.scratch) else {
             return self.automaton(doc, Test::Format(name), at);
         };
@@ -105,7 +105,7 @@ impl TextAutomata<'_> {
     ///
     /// # Errors
     /// `Unsupported` for texts that may be of the format and are not generated.
-    pub fn is_of_format(&mut self, doc: &Doc, name: Symbol, text: Symbol, at: Id) -> Result<bool> {
+    pub(crate) fn is_of_format(&mut self, doc: &Doc, name: Symbol, text: Symbol, at: Id) -> Result<bool> {
         if self.passes(doc, Test::Format(name), text, at)? {
             return Ok(true);
         }
@@ -121,7 +121,7 @@ impl TextAutomata<'_> {
     }
 
     /// Returns true if a text passes a test; unknown formats accept everything.
-    pub fn passes(&mut self, doc: &Doc, test: Test, text: Symbol, at: Id) -> Result<bool> {
+    pub(crate) fn passes(&mut self, doc: &Doc, test: Test, text: Symbol, at: Id) -> Result<bool> {
         match test {
             Test::Equals(name) => return Ok(name == text),
             Test::Verbatim => return Ok(self.source(doc, at)?.find(doc.name(text)).is_some()),
@@ -131,7 +131,7 @@ impl TextAutomata<'_> {
     }
 
     /// Returns the names that match one of the patterns.
-    pub fn any_pattern(&mut self, doc: &Doc, patterns: &[(Symbol, Id)]) -> Result<Arc<CharDfa>> {
+    pub(crate) fn any_pattern(&mut self, doc: &Doc, patterns: &[(Symbol, Id)]) -> Result<Arc<CharDfa>> {
         let mut all: Option<Arc<CharDfa>> = None;
         for &(pattern, at) in patterns {
             if let Some(dfa) = self.automaton(doc, Test::Pattern(pattern), at)? {
@@ -142,7 +142,7 @@ impl TextAutomata<'_> {
     }
 
     /// Returns the texts that pass all tests; `None`: all texts.
-    pub fn language(&mut self, doc: &Doc, tests: &[StringTest]) -> Result<Option<Arc<CharDfa>>> {
+    pub(crate) fn language(&mut self, doc: &Doc, tests: &[StringTest]) -> Result<Option<Arc<CharDfa>>> {
         let mut all: Option<Arc<CharDfa>> = None;
         let mut excluded: Vec<Symbol> = Vec::new();
         for &(test, holds, at) in tests {
@@ -166,7 +166,7 @@ impl TextAutomata<'_> {
     }
 
     /// Returns the source.
-    pub fn source(&mut self, doc: &Doc, at: Id) -> Result<Rc<Source>> {
+    pub(crate) fn source(&mut self, doc: &Doc, at: Id) -> Result<Rc<Source>> {
         let place = doc.place(at);
         let Some(quoted) = &mut self.quoted else {
             let message = "`x-verbatim` means a source text, and none was given";
@@ -188,13 +188,13 @@ fn of_node(ir: &Ir, node: NodeId) -> Result<Option<Arc<CharDfa>>> {
 }
 
 /// Returns the texts of two automata; `None` has no text.
-pub fn join(all: Option<Arc<CharDfa>>, own: Arc<CharDfa>) -> Result<Arc<CharDfa>> {
+pub(crate) fn join(all: Option<Arc<CharDfa>>, own: Arc<CharDfa>) -> Result<Arc<CharDfa>> {
     all.map_or(Ok(own.clone()), |all| all.union(&own).map(Arc::new))
 }
 
 /// Returns the texts of `all` (`None`: all texts) that an automaton accepts; `holds` is false: that
 /// it does not accept.
-pub fn restrict(all: Option<&CharDfa>, own: &Arc<CharDfa>, holds: bool) -> Result<Arc<CharDfa>> {
+pub(crate) fn restrict(all: Option<&CharDfa>, own: &Arc<CharDfa>, holds: bool) -> Result<Arc<CharDfa>> {
     match (all, holds) {
         (Some(all), true) => all.intersect(own).map(Arc::new),
         (Some(all), false) => all.without(own).map(Arc::new),
@@ -222,7 +222,7 @@ fn of_format(name: &str) -> Result<Option<Arc<CharDfa>>> {
 }
 
 /// Makes the automata of all formats that are not too large.
-pub fn prepare_formats() {
+pub(crate) fn prepare_formats() {
     for name in format::NAMES {
         if let Err(error) = of_format(name) {
             // A use of the format reports the error.

@@ -4,7 +4,7 @@ use crate::constraint::json::document::Value;
 
 /// Set of JSON types; the two booleans and the two kinds of numbers are separate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Types(pub u8);
+pub(crate) struct Types(pub u8);
 
 impl Default for Types {
     fn default() -> Self {
@@ -13,21 +13,21 @@ impl Default for Types {
 }
 
 impl Types {
-    pub const NONE: Types = Types(0);
-    pub const NULL: Types = Types(1);
-    pub const TRUE: Types = Types(2);
-    pub const FALSE: Types = Types(4);
-    pub const BOOL: Types = Types(6);
-    pub const INT: Types = Types(8);
-    pub const FRACTION: Types = Types(16);
-    pub const NUMBER: Types = Types(24);
-    pub const STRING: Types = Types(32);
-    pub const ARRAY: Types = Types(64);
-    pub const OBJECT: Types = Types(128);
-    pub const ALL: Types = Types(255);
+    pub(crate) const NONE: Types = Types(0);
+    pub(crate) const NULL: Types = Types(1);
+    pub(crate) const TRUE: Types = Types(2);
+    pub(crate) const FALSE: Types = Types(4);
+    pub(crate) const BOOL: Types = Types(6);
+    pub(crate) const INT: Types = Types(8);
+    pub(crate) const FRACTION: Types = Types(16);
+    pub(crate) const NUMBER: Types = Types(24);
+    pub(crate) const STRING: Types = Types(32);
+    pub(crate) const ARRAY: Types = Types(64);
+    pub(crate) const OBJECT: Types = Types(128);
+    pub(crate) const ALL: Types = Types(255);
 
     /// Returns the types that a value of this form may have.
-    pub fn of_form(value: Value) -> Types {
+    pub(crate) fn of_form(value: Value) -> Types {
         match value {
             Value::Null => Types::NULL,
             Value::Bool(true) => Types::TRUE,
@@ -39,23 +39,23 @@ impl Types {
         }
     }
 
-    pub const fn and(self, other: Types) -> Types {
+    pub(crate) const fn and(self, other: Types) -> Types {
         Types(self.0 & other.0)
     }
 
-    pub const fn or(self, other: Types) -> Types {
+    pub(crate) const fn or(self, other: Types) -> Types {
         Types(self.0 | other.0)
     }
 
-    pub const fn without(self, other: Types) -> Types {
+    pub(crate) const fn without(self, other: Types) -> Types {
         Types(self.0 & !other.0)
     }
 
-    pub const fn meets(self, other: Types) -> bool {
+    pub(crate) const fn meets(self, other: Types) -> bool {
         self.0 & other.0 != 0
     }
 
-    pub const fn is_empty(self) -> bool {
+    pub(crate) const fn is_empty(self) -> bool {
         self.0 == 0
     }
 }

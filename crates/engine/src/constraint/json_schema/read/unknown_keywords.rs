@@ -16,7 +16,7 @@ use crate::warning::WarningKind;
 const MAX_REPORTED: usize = 50;
 
 /// Reports unknown names in all schemas of the documents, in the order of the text.
-pub fn report_unknown(context: &mut SchemaContext<'_>) {
+pub(super) fn report_unknown(context: &mut SchemaContext<'_>) {
     context.warnings.append(&mut context.refs.warnings);
     let mut members: Vec<(Id, Symbol)> = Vec::new();
     for schema in std::mem::take(&mut context.refs.with_strange) {
@@ -44,7 +44,7 @@ fn note_referred(context: &mut SchemaContext<'_>) {
 }
 
 /// Reports the unknown names of a schema.
-pub fn warn_unknown(context: &mut SchemaContext<'_>, id: Id) {
+pub(crate) fn warn_unknown(context: &mut SchemaContext<'_>, id: Id) {
     if !context.doc.names(id).meet(context.unknown_keywords) {
         return;
     }

@@ -12,7 +12,7 @@
 use std::borrow::Cow;
 
 /// Decodes `%xx`; `None` if the result is not UTF-8.
-pub fn percent_decode(text: &str) -> Option<Cow<'_, str>> {
+pub(super) fn percent_decode(text: &str) -> Option<Cow<'_, str>> {
     if !text.contains('%') {
         return Some(Cow::Borrowed(text));
     }
@@ -33,7 +33,7 @@ pub fn percent_decode(text: &str) -> Option<Cow<'_, str>> {
 
 /// Resolves a URI reference without fragment against a base (RFC 3986, section 5.2, as far as
 /// identifiers of schemas need it).
-pub fn join(base: &str, reference: &str) -> String {
+pub(super) fn join(base: &str, reference: &str) -> String {
     let scheme_end = |uri: &str| {
         let end = uri.find(':')?;
         let scheme = &uri[..end];

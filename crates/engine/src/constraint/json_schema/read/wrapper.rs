@@ -69,7 +69,7 @@ const WRAPPER_TYPES: &[&str] = &["json_schema", "json_object", "function", "cust
 
 /// Moves the root of a document to the schema inside of known wrappers. Returns a warning if it
 /// did, or if the document is not empty and has no keyword.
-pub fn unwrap(doc: &mut Doc) -> Option<Warning> {
+pub(super) fn unwrap(doc: &mut Doc) -> Option<Warning> {
     let root = doc.root();
     if has_keywords(doc, root) || doc.members(root).is_empty() {
         return None;

@@ -60,7 +60,7 @@ const MIN_UNDECLARED_NAMES: usize = 10_000;
 
 impl Style {
     /// All styles by name.
-    pub const NAMED: [(&str, Style); 5] = [
+    pub(super) const NAMED: [(&str, Style); 5] = [
         ("qwen_xml", Style::Qwen),
         ("minimax_xml", Style::Minimax),
         ("deepseek_xml", Style::Deepseek),
@@ -68,7 +68,7 @@ impl Style {
         ("glm_xml", Style::Glm),
     ];
 
-    pub fn tags(self) -> Tags {
+    pub(super) fn tags(self) -> Tags {
         let [open, named, close] = match self {
             Style::Qwen => ["<parameter=", ">", "</parameter>"],
             Style::Minimax => ["<parameter name=\"", "\">", "</parameter>"],
@@ -80,7 +80,7 @@ impl Style {
     }
 
     /// Returns true if a parameter says whether its value is a string.
-    pub fn marks_strings(self) -> bool {
+    pub(super) fn marks_strings(self) -> bool {
         matches!(self, Style::Deepseek | Style::DeepseekBlank)
     }
 
@@ -103,7 +103,7 @@ pub(super) struct Prepared {
 }
 
 impl Prepared {
-    pub fn new(style: Style) -> Result<Self> {
+    pub(super) fn new(style: Style) -> Result<Self> {
         Ok(Prepared { style, free: without(style.tags().close, false)?, names: regex::parse(NAMES)? })
     }
 }

@@ -74,7 +74,7 @@ enum Layers {
 impl PeftConfig {
     /// # Errors
     /// Returns an error if it is not the configuration of an adapter that can run.
-    pub fn read(json: &[u8]) -> Result<Self> {
+    pub(super) fn read(json: &[u8]) -> Result<Self> {
         let config: PeftConfig = serde_json::from_slice(json)
             .map_err(|e| Error::new(ErrorKind::InvalidJson, format!("the adapter's configuration: {e}")))?;
         if config.peft_type != "LORA" {
@@ -106,7 +106,7 @@ impl PeftConfig {
     ///
     /// # Errors
     /// Returns an error if it is out of range, or a pattern is not valid.
-    pub fn rank(&self, module: &str) -> Result<usize> {
+    pub(super) fn rank(&self, module: &str) -> Result<usize> {
         match first_match(self.rank_pattern.as_ref(), module)? {
             None => check_rank(self.r),
             Some(value) => check_rank(value.as_u64().unwrap_or_default()),
@@ -117,7 +117,7 @@ impl PeftConfig {
     ///
     /// # Errors
     /// Returns an error if a number is out of range, or a pattern is not valid.
-    pub fn scale(&self, module: &str) -> Result<f64> {
+    pub(super) fn scale(&self, module: &str) -> Result<f64> {
         let alpha = match first_match(self.alpha_pattern.as_ref(), module)? {
             None => Some(self.lora_alpha),
             Some(value) => value.as_f64(),
@@ -131,7 +131,7 @@ impl PeftConfig {
     ///
     /// # Errors
     /// Returns an error if a pattern is not valid.
-    pub fn changes(&self, layer: usize, module: &str) -> Result<bool> {
+    pub(super) fn changes(&self, layer: usize, module: &str) -> Result<bool> {
         let in_layer = match &self.layers_to_transform {
             None => true,
             Some(Layers::One(one)) => *one == layer,

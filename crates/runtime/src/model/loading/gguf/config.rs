@@ -80,7 +80,7 @@ impl Gguf<'_> {
     /// # Errors
     /// Returns an error if the architecture is another one, a feature is used that the runner
     /// lacks, or a number is missing or out of range.
-    pub fn config(&self) -> Result<ModelConfig> {
+    pub(crate) fn config(&self) -> Result<ModelConfig> {
         let family = family(self.text("general.architecture"))?;
         let divisors = Divisors {
             all: self.divisors(DIVISORS)?,
@@ -141,7 +141,7 @@ impl Gguf<'_> {
     }
 
     /// Returns the chat templates: the default one, and further ones with names.
-    pub fn chat_sources(&self) -> Result<ChatSources> {
+    pub(crate) fn chat_sources(&self) -> Result<ChatSources> {
         let named = self.texts(TEMPLATE).filter_map(|(rest, text)| {
             let name = if rest.is_empty() { "default" } else { rest.strip_prefix('.')? };
             Some((name.to_owned(), text.to_owned()))

@@ -241,7 +241,7 @@ impl<'a> Gguf<'a> {
     ///
     /// # Errors
     /// Returns an error if a file is not GGUF or contradicts itself, or files are missing.
-    pub fn open(files: Vec<FileData<'a>>) -> Result<Self> {
+    pub(crate) fn open(files: Vec<FileData<'a>>) -> Result<Self> {
         let mut all: Option<Header> = None;
         let mut tensors = HashMap::new();
         for (i, file) in files.iter().enumerate() {
@@ -268,36 +268,36 @@ impl<'a> Gguf<'a> {
     }
 
     /// Returns the tensor's entry, if it exists.
-    pub fn info(&self, name: &str) -> Option<&TensorInfo> {
+    pub(crate) fn info(&self, name: &str) -> Option<&TensorInfo> {
         self.tensors.get(name)
     }
 
     /// Returns the tensor's bytes as stored.
-    pub fn read(&self, name: &str) -> Result<&[u8]> {
+    pub(crate) fn read(&self, name: &str) -> Result<&[u8]> {
         let t = self.tensors.get(name).ok_or_else(|| bad(format!("the tensor `{name}` is missing")))?;
         // The range was checked against the length of the file when it was opened.
         Ok(&self.files[t.file][t.start..t.start + t.bytes])
     }
 
     /// Gives the memory of the tensor's bytes back; reading them again is possible.
-    pub fn release(&self, name: &str) {
+    pub(crate) fn release(&self, name: &str) {
         if let Some(t) = self.tensors.get(name) {
             self.files[t.file].release(t.start..t.start + t.bytes);
         }
     }
 
     /// Returns the names of all tensors.
-    pub fn names(&self) -> impl Iterator<Item = &str> {
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
         self.tensors.keys().map(String::as_str)
     }
 
     /// Returns true if the metadata have this key.
-    pub fn has(&self, key: &str) -> bool {
+    pub(crate) fn has(&self, key: &str) -> bool {
         self.metadata.contains_key(key)
     }
 
     /// Returns a text of the metadata.
-    pub fn text(&self, key: &str) -> Option<&str> {
+    pub(crate) fn text(&self, key: &str) -> Option<&str> {
         match self.metadata.get(key) {
             Some(Meta::Text(t)) => Some(t),
             _ => None,
@@ -305,7 +305,7 @@ impl<'a> Gguf<'a> {
     }
 
     /// Returns the metadata texts whose keys begin with `prefix`, with the rest of their keys.
-    pub fn texts<'s>(&'s self, prefix: &'s str) -> impl Iterator<Item = (&'s str, &'s str)> {
+    pub(crate) fn texts<'s>(&'s self, prefix: &'s str) -> impl Iterator<Item = (&'s str, &'s str)> {
         self.metadata.iter().filter_map(move |(key, value)| match value {
             Meta::Text(t) => Some((key.strip_prefix(prefix)?, t.as_str())),
             _ => None,
@@ -313,12 +313,12 @@ impl<'a> Gguf<'a> {
     }
 
     /// Returns a required whole number of the metadata.
-    pub fn number(&self, key: &str) -> Result<usize> {
+    pub(crate) fn number(&self, key: &str) -> Result<usize> {
         self.optional(key)?.ok_or_else(|| bad(format!("the GGUF metadata lack `{key}`")))
     }
 
     /// Returns a whole number of the metadata.
-    pub fn optional(&self, key: &str) -> Result<Option<usize>> {
+    pub(crate) fn optional(&self, key: &str) -> Result<Option<usize>> {
         number(&self.metadata, key)
     }
 
@@ -328,7 +328,7 @@ impl<'a> Gguf<'a> {
     /// # Errors
     /// Returns an error if the entry is not a list of texts, is larger than the limits, or is not
     /// UTF-8.
-    pub fn string_list(&self, key: &str, most: u64, bytes: u64) -> Result<Option<Vec<&str>>> {
+    pub(crate) fn string_list(&self, key: &str, most: u64, bytes: u64) -> Result<Option<Vec<&str>>> {
         let Some(array) = self.array(key, most)? else { return Ok(None) };
         if array.kind != 8 {
             return Err(bad(format!("`{key}` is not a list of texts")));
@@ -350,7 +350,7 @@ impl<'a> Gguf<'a> {
     ///
     /// # Errors
     /// Returns an error if the entry is not a list of whole numbers or of floats, or is too long.
-    pub fn number_list(&self, key: &str, most: u64) -> Result<Option<Vec<f64>>> {
+    pub(crate) fn number_list(&self, key: &str, most: u64) -> Result<Option<Vec<f64>>> {
         let Some(array) = self.array(key, most)? else { return Ok(None) };
         let mut cursor = self.at(array);
         let number = |cursor: &mut Cursor<'_>| match cursor.meta(array.kind, 0)? {
@@ -380,12 +380,12 @@ impl<'a> Gguf<'a> {
     }
 
     /// Returns a boolean of the metadata.
-    pub fn flag(&self, key: &str) -> Result<Option<bool>> {
+    pub(crate) fn flag(&self, key: &str) -> Result<Option<bool>> {
         value(&self.metadata, key, "true or false", |m| if let Meta::Bool(b) = m { Some(*b) } else { None })
     }
 
     /// Returns a float of the metadata.
-    pub fn float(&self, key: &str) -> Result<Option<f32>> {
+    pub(crate) fn float(&self, key: &str) -> Result<Option<f32>> {
         value(&self.metadata, key, "a float", |m| if let Meta::Float(f) = m { Some(*f as f32) } else { None })
     }
 }

@@ -40,22 +40,22 @@ pub(super) struct RepoCache {
 
 impl HubCache {
     /// Returns the cache in a folder, or the one that the environment describes.
-    pub fn new(folder: Option<&Path>) -> HubCache {
+    pub(super) fn new(folder: Option<&Path>) -> HubCache {
         HubCache { root: folder.map_or_else(default_folder, Path::to_path_buf) }
     }
 
-    pub fn root(&self) -> &Path {
+    pub(super) fn root(&self) -> &Path {
         &self.root
     }
 
-    pub fn repo(&self, repo: &str) -> RepoCache {
+    pub(super) fn repo(&self, repo: &str) -> RepoCache {
         RepoCache { root: self.root.join(format!("models--{}", repo.replace('/', "--"))) }
     }
 }
 
 impl RepoCache {
     /// Returns the commit of a branch or tag, or of a commit that has a snapshot.
-    pub fn commit(&self, revision: &str) -> Option<String> {
+    pub(super) fn commit(&self, revision: &str) -> Option<String> {
         if let Ok(text) = std::fs::read_to_string(self.root.join("refs").join(revision)) {
             return Some(text.trim().to_owned()).filter(|commit| is_commit(commit));
         }
@@ -63,7 +63,7 @@ impl RepoCache {
     }
 
     /// Notes the commit of a branch or tag. A commit needs no note.
-    pub fn set_commit(&self, revision: &str, commit: &str) -> Result<()> {
+    pub(super) fn set_commit(&self, revision: &str, commit: &str) -> Result<()> {
         let file = self.root.join("refs").join(revision);
         if revision == commit {
             return Ok(());
@@ -73,16 +73,16 @@ impl RepoCache {
         std::fs::write(&file, commit).map_err(|e| Error::io(&file, &e))
     }
 
-    pub fn snapshot(&self, commit: &str) -> PathBuf {
+    pub(super) fn snapshot(&self, commit: &str) -> PathBuf {
         self.root.join("snapshots").join(commit)
     }
 
-    pub fn blob(&self, etag: &str) -> PathBuf {
+    pub(super) fn blob(&self, etag: &str) -> PathBuf {
         self.root.join("blobs").join(etag)
     }
 
     /// Removes the note that the client makes for each commit it downloads.
-    pub fn forget_ref(&self, commit: &str) {
+    pub(super) fn forget_ref(&self, commit: &str) {
         // It is only untidy if it stays.
         let _ = std::fs::remove_file(self.root.join("refs").join(commit));
     }
@@ -91,7 +91,7 @@ impl RepoCache {
     ///
     /// # Errors
     /// Fails if the snapshot lacks some of the model's files.
-    pub fn find(&self, model: &ModelName, commit: &str) -> Result<PathBuf> {
+    pub(super) fn find(&self, model: &ModelName, commit: &str) -> Result<PathBuf> {
         let folder = self.snapshot(commit);
         let ChosenFiles { gguf, .. } = choose(model, &names(&folder)).map_err(|e| {
             e.at(crate::error::Place::File(folder.clone()))

@@ -78,11 +78,11 @@ struct Large {
 }
 
 impl Listing {
-    pub fn commit(&self) -> &str {
+    pub(super) fn commit(&self) -> &str {
         &self.sha
     }
 
-    pub fn names(&self) -> Vec<String> {
+    pub(super) fn names(&self) -> Vec<String> {
         self.siblings.iter().map(|f| f.rfilename.clone()).collect()
     }
 }
@@ -96,7 +96,7 @@ impl Listed {
 }
 
 impl Remote {
-    pub fn new(repo: &str, cache: &HubCache, options: &FetchOptions) -> Remote {
+    pub(super) fn new(repo: &str, cache: &HubCache, options: &FetchOptions) -> Remote {
         let variable = |name: &str| std::env::var(name).ok().filter(|v| !v.trim().is_empty());
         let endpoint = options.endpoint.clone().or_else(|| variable("HF_ENDPOINT"));
         let stored = || std::fs::read_to_string(home_folder().join("token")).ok();
@@ -122,7 +122,7 @@ impl Remote {
     }
 
     /// Asks the hub for the commit and the files of a revision.
-    pub fn list(&self, revision: &str) -> Result<Listing> {
+    pub(super) fn list(&self, revision: &str) -> Result<Listing> {
         let request = self.open(revision)?.info_request().query("blobs", "true");
         let mut response = request.call().map_err(|e| self.failure(&e))?;
         let mut listing: Listing = response.body_mut().read_json().map_err(|e| self.failure(&e))?;
@@ -135,7 +135,7 @@ impl Remote {
     }
 
     /// Puts files of a listing into the cache, those that it lacks.
-    pub fn download(&self, listing: &Listing, files: &[String], quiet: bool) -> Result<()> {
+    pub(super) fn download(&self, listing: &Listing, files: &[String], quiet: bool) -> Result<()> {
         let cache = self.cache.repo(&self.repo);
         let folder = cache.snapshot(&listing.sha);
         let mut missing = Vec::new();

@@ -119,7 +119,7 @@ impl<E: KvElement> Attention<'_, E> {
     /// Row i attends only to the last `window` of the positions `0..=start + i`. So no mask is
     /// needed, and half the work of a prefill is saved. All parts have the same heads. Rows of all
     /// parts are shared out together, so that many sequences of one row each keep all threads busy.
-    pub fn run(parts: &[Attention<E>], out: &mut [f32]) {
+    pub(crate) fn run(parts: &[Attention<E>], out: &mut [f32]) {
         let Some(one) = parts.first() else { return };
         let (width, kv_heads) = (one.heads * one.head_dim, one.kv_heads);
         let rows_together = (QUERIES * kv_heads / one.heads).max(1);

@@ -29,7 +29,7 @@ impl<T: Weight> Dense<T> {
     ///
     /// # Panics
     /// If a row has another number of bytes.
-    pub fn new(rows: &[&[u8]], width: usize) -> Self {
+    pub(crate) fn new(rows: &[&[u8]], width: usize) -> Self {
         assert!(rows.iter().all(|row| row.len() == width * size_of::<T>()), "rows of the same width");
         let mut numbers = Vec::with_capacity(rows.len() * width);
         for row in rows {

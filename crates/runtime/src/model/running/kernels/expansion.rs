@@ -43,7 +43,7 @@ impl Expansion {
     ///
     /// # Panics
     /// If these are not whole rows.
-    pub fn of_floats(numbers: &[f32], outputs: usize) -> Self {
+    pub(crate) fn of_floats(numbers: &[f32], outputs: usize) -> Self {
         assert!(outputs > 0 && numbers.len().is_multiple_of(outputs), "whole rows");
         let inputs = numbers.len() / outputs;
         let number = |(first, input, i): (usize, usize, usize)| {
@@ -59,7 +59,7 @@ impl Expansion {
     ///
     /// # Panics
     /// If rows are not whole blocks.
-    pub fn of_bytes(bytes: &[u8], scales: &[f32], outputs: usize) -> Self {
+    pub(crate) fn of_bytes(bytes: &[u8], scales: &[f32], outputs: usize) -> Self {
         assert!(outputs > 0 && outputs.is_multiple_of(BLOCK) && bytes.len().is_multiple_of(outputs));
         assert_eq!(scales.len() * BLOCK, bytes.len(), "a factor for each block");
         let inputs = bytes.len() / outputs;
@@ -69,22 +69,22 @@ impl Expansion {
     }
 
     /// Returns the number of inputs.
-    pub fn inputs(&self) -> usize {
+    pub(crate) fn inputs(&self) -> usize {
         self.inputs
     }
 
     /// Returns the number of outputs.
-    pub fn outputs(&self) -> usize {
+    pub(crate) fn outputs(&self) -> usize {
         self.outputs
     }
 
     /// Returns the bytes of memory that the numbers take.
-    pub fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         self.blocks.len() + size_of_val(&self.scales[..])
     }
 
     /// Returns the numbers `[input][output]` in single precision: those that an input of one has.
-    pub fn widened(&self) -> Vec<f32> {
+    pub(crate) fn widened(&self) -> Vec<f32> {
         let mut rows = vec![0.0; self.inputs * self.outputs];
         for (input, row) in rows.chunks_exact_mut(self.outputs).enumerate() {
             let mut one = vec![0.0; self.inputs];
@@ -95,7 +95,7 @@ impl Expansion {
     }
 
     /// Adds the products of the rows of `z` to the rows of `out`.
-    pub fn add(&self, z: &Rows, out: Out<'_>) {
+    pub(crate) fn add(&self, z: &Rows, out: Out<'_>) {
         assert_eq!(z.width, self.inputs, "widths of a product");
         // Items of whole blocks, also for one row.
         let size = item_size(self.outputs, OUTPUTS_PER_ITEM, z.rows.max(2)).next_multiple_of(BLOCK);

@@ -70,7 +70,7 @@ impl<F: BlockFormat> Packed<F> {
     ///
     /// # Panics
     /// If the width is not a number of whole blocks, or a row has another number of them.
-    pub fn new(rows: &[&[u8]], width: usize) -> Self {
+    pub(crate) fn new(rows: &[&[u8]], width: usize) -> Self {
         assert!(width > 0 && width.is_multiple_of(F::BLOCK_WEIGHTS), "rows of whole blocks");
         let row_bytes = width / F::BLOCK_WEIGHTS * F::BLOCK_BYTES;
         assert!(rows.iter().all(|row| row.len() == row_bytes), "rows of the same width");
@@ -90,18 +90,18 @@ impl<F: BlockFormat> Packed<F> {
     }
 
     /// Returns the bytes of all tiles.
-    pub fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         self.tiles.len()
     }
 
     /// Returns the tiles of a group.
-    pub fn group(&self, group: usize) -> &[u8] {
+    pub(crate) fn group(&self, group: usize) -> &[u8] {
         let bytes = self.width / F::BLOCK_WEIGHTS * F::TILE;
         &self.tiles[group * bytes..][..bytes]
     }
 
     /// Writes the weights of output `lane` of a tile.
-    pub fn widen(tile: &[u8], lane: usize, out: &mut [f32]) {
+    pub(crate) fn widen(tile: &[u8], lane: usize, out: &mut [f32]) {
         type V = Portable<false>;
         assert!(tile.len() == F::TILE && lane < GROUP && out.len() == F::BLOCK_WEIGHTS);
         for (at, out) in out.chunks_exact_mut(F::SCALED).enumerate() {

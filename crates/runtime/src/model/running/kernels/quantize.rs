@@ -63,7 +63,7 @@ impl Default for TileShape {
 
 impl TileShape {
     /// Returns the shape for a number of weights, which are bytes or need unpacking.
-    pub fn new(weights: usize, bytes: bool) -> Self {
+    pub(super) fn new(weights: usize, bytes: bool) -> Self {
         run(ShapeOf { weights, bytes })
     }
 
@@ -74,7 +74,7 @@ impl TileShape {
     /// Returns the number of rows of the next tile if `left` rows are left. It may be one more than
     /// these: seven rows may be a tile of eight, since a tile of few rows costs nearly as much as one of
     /// more. For the same reason tiles have similar sizes.
-    pub fn rows(self, left: usize) -> usize {
+    pub(super) fn rows(self, left: usize) -> usize {
         let largest = self.largest();
         // For seven and eight rows one group is faster than two tiles of pairs.
         let most = if self.pairs && left > largest { MOST_ROWS_OF_PAIR } else { largest };
@@ -165,7 +165,7 @@ pub(crate) struct Activations<'a> {
 }
 
 impl<'a> Activations<'a> {
-    pub fn new(rows: Rows<'a>) -> Self {
+    pub(crate) fn new(rows: Rows<'a>) -> Self {
         Activations { rows, rounded: None }
     }
 
@@ -198,7 +198,7 @@ impl Drop for Activations<'_> {
 
 impl Int8Rows {
     /// Rounds the rows of `x` for products with weights of which `scaled` inputs have the same scale.
-    pub fn new(x: &Rows, tiling: TileShape, scaled: usize) -> Self {
+    pub(super) fn new(x: &Rows, tiling: TileShape, scaled: usize) -> Self {
         let (blocks, halves) = (x.width / BLOCK, BLOCK / scaled);
         let mut all = LAST.take().unwrap_or_default();
         // Every element of these rows is written below. Results of the row more are dropped.
@@ -229,7 +229,7 @@ impl Int8Rows {
     }
 
     /// Keeps the memory for the next call of `new` on this thread.
-    pub fn recycle(self) {
+    pub(super) fn recycle(self) {
         LAST.set(Some(self).filter(|r| r.quants.capacity() <= MAX_KEPT_BYTES));
     }
 }

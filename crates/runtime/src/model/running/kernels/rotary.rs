@@ -13,7 +13,7 @@ pub(crate) struct Rotation {
 impl Rotation {
     /// Returns the cosines and sines of these positions, multiplied by `scale`. Costs one sine and
     /// cosine per pair, so no table over the whole context is kept.
-    pub fn new(frequencies: &[f32], scale: f32, positions: impl Iterator<Item = usize>) -> Self {
+    pub(crate) fn new(frequencies: &[f32], scale: f32, positions: impl Iterator<Item = usize>) -> Self {
         let half = frequencies.len();
         let (mut cos, mut sin) = (Vec::new(), Vec::new());
         for position in positions {
@@ -29,7 +29,7 @@ impl Rotation {
     /// Rotates the heads in `row` (consecutive, each of `width` elements) by the angles of the
     /// `i`-th position. Pairs are (j, j + half), as in Hugging Face models. Elements of a head after
     /// these stay as they are.
-    pub fn apply(&self, i: usize, width: usize, row: &mut [f32]) {
+    pub(crate) fn apply(&self, i: usize, width: usize, row: &mut [f32]) {
         let angles = i * self.half..(i + 1) * self.half;
         run(Rotate { cos: &self.cos[angles.clone()], sin: &self.sin[angles], width, row });
     }

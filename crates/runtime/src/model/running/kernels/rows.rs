@@ -15,17 +15,17 @@ pub(crate) struct Rows<'a, T = f32> {
 }
 
 impl<'a, T> Rows<'a, T> {
-    pub fn new(data: &'a [T], rows: usize, width: usize) -> Self {
+    pub(crate) fn new(data: &'a [T], rows: usize, width: usize) -> Self {
         Rows::strided(data, rows, width, width)
     }
 
-    pub fn strided(data: &'a [T], rows: usize, width: usize, stride: usize) -> Self {
+    pub(crate) fn strided(data: &'a [T], rows: usize, width: usize, stride: usize) -> Self {
         assert!(rows == 0 || (rows - 1) * stride + width <= data.len(), "matrix larger than its data");
         Rows { data, rows, width, stride }
     }
 
     #[inline(always)]
-    pub fn row(&self, i: usize) -> &'a [T] {
+    pub(crate) fn row(&self, i: usize) -> &'a [T] {
         &self.data[i * self.stride..i * self.stride + self.width]
     }
 }
@@ -62,7 +62,7 @@ unsafe impl Sync for Target {}
 
 impl Target {
     #[inline(always)]
-    pub fn put(&self, row: usize, column: usize, value: f32) {
+    pub(crate) fn put(&self, row: usize, column: usize, value: f32) {
         let at = row * self.stride + column;
         debug_assert!(at < self.len);
         // SAFETY: the code that makes a target checks that it holds all rows and columns of the
@@ -71,7 +71,7 @@ impl Target {
     }
 
     /// Returns the part from a column on.
-    pub fn beginning_at(&self, column: usize) -> Target {
+    pub(crate) fn beginning_at(&self, column: usize) -> Target {
         let column = column.min(self.len);
         // SAFETY: within the destination.
         Target { start: unsafe { self.start.add(column) }, len: self.len - column, ..*self }
@@ -79,7 +79,7 @@ impl Target {
 
     /// Writes values in columns from `column` on.
     #[inline(always)]
-    pub fn put_all(&self, row: usize, column: usize, values: &[f32]) {
+    pub(crate) fn put_all(&self, row: usize, column: usize, values: &[f32]) {
         let at = row * self.stride + column;
         debug_assert!(at + values.len() <= self.len);
         // SAFETY: as for `put`.
@@ -91,7 +91,7 @@ impl Target {
     /// # Safety
     /// As for all of [`Simd16`].
     #[inline(always)]
-    pub unsafe fn put_wide<V: Simd16>(&self, row: usize, column: usize, values: V) {
+    pub(crate) unsafe fn put_wide<V: Simd16>(&self, row: usize, column: usize, values: V) {
         let at = row * self.stride + column;
         debug_assert!(at + LANES16 <= self.len);
         // SAFETY: as for `put`, and by the caller's promise.
@@ -103,7 +103,7 @@ impl Target {
     /// # Safety
     /// As for all of [`Simd16`].
     #[inline(always)]
-    pub unsafe fn get_part<V: Simd16>(&self, row: usize, column: usize, n: usize) -> V {
+    pub(crate) unsafe fn get_part<V: Simd16>(&self, row: usize, column: usize, n: usize) -> V {
         let at = row * self.stride + column;
         debug_assert!(at + n.min(LANES16) <= self.len);
         // SAFETY: as for `put`, and by the caller's promise.
@@ -115,7 +115,7 @@ impl Target {
     /// # Safety
     /// As for all of [`Simd16`].
     #[inline(always)]
-    pub unsafe fn put_part<V: Simd16>(&self, row: usize, column: usize, n: usize, values: V) {
+    pub(crate) unsafe fn put_part<V: Simd16>(&self, row: usize, column: usize, n: usize, values: V) {
         let at = row * self.stride + column;
         debug_assert!(at + n.min(LANES16) <= self.len);
         // SAFETY: as for `put`, and by the caller's promise.

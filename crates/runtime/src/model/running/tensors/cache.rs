@@ -19,7 +19,7 @@ const STEP: usize = 256;
 
 /// The shape of a cache's tensors, and their place.
 #[derive(Clone)]
-pub struct KvShape {
+pub(crate) struct KvShape {
     pub layers: usize,
     pub kv_heads: usize,
     pub head_dim: usize,
@@ -28,11 +28,11 @@ pub struct KvShape {
 }
 
 /// The keys and the values of a layer, each `[kv_head][position][head_dim]`.
-pub type KvTensors = [Tensor; 2];
+pub(super) type KvTensors = [Tensor; 2];
 
 /// Keys and values of all layers.
 #[derive(Clone)]
-pub struct TensorCache {
+pub(crate) struct TensorCache {
     shape: KvShape,
     layers: Arc<Vec<KvTensors>>,
     /// Number of positions with memory.
@@ -41,24 +41,24 @@ pub struct TensorCache {
 
 impl KvShape {
     /// Returns the bytes of a cache with `positions` positions.
-    pub fn bytes(&self, positions: usize) -> usize {
+    pub(crate) fn bytes(&self, positions: usize) -> usize {
         let position = self.layers * self.kv_heads * self.head_dim * 2 * self.dtype.size_in_bytes();
         positions.next_multiple_of(STEP).saturating_mul(position)
     }
 }
 
 impl TensorCache {
-    pub fn new(shape: KvShape) -> Self {
+    pub(crate) fn new(shape: KvShape) -> Self {
         TensorCache { shape, layers: Arc::default(), capacity: 0 }
     }
 
     /// Returns the bytes taken on the device.
-    pub fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         self.shape.bytes(self.capacity)
     }
 
     /// Returns true if the cache fits a model with this shape.
-    pub fn fits(&self, shape: &KvShape) -> bool {
+    pub(crate) fn fits(&self, shape: &KvShape) -> bool {
         let s = &self.shape;
         (s.layers, s.kv_heads, s.head_dim, s.dtype)
             == (shape.layers, shape.kv_heads, shape.head_dim, shape.dtype)
@@ -67,7 +67,7 @@ impl TensorCache {
 
     /// Makes room for `rows` entries after the first `len`, and owns the memory. Afterwards entries
     /// can be written.
-    pub fn prepare(&mut self, len: usize, rows: usize) -> Result<()> {
+    pub(crate) fn prepare(&mut self, len: usize, rows: usize) -> Result<()> {
         let wanted = len + rows;
         if wanted > self.capacity || Arc::get_mut(&mut self.layers).is_none() {
             let capacity = wanted.max(self.capacity).next_multiple_of(STEP);
@@ -92,7 +92,7 @@ impl TensorCache {
     }
 
     /// Writes keys and values, `[kv_head][row][head_dim]`, to the entries from `at` on.
-    pub fn write(&self, layer: usize, at: usize, rows: [&Tensor; 2]) -> Result<()> {
+    pub(crate) fn write(&self, layer: usize, at: usize, rows: [&Tensor; 2]) -> Result<()> {
         for (tensor, rows) in self.layers[layer].iter().zip(rows) {
             tensor.slice_set(&rows.to_dtype(self.shape.dtype)?.contiguous()?, 1, at)?;
         }
@@ -100,7 +100,7 @@ impl TensorCache {
     }
 
     /// Returns the keys and the values of a layer.
-    pub fn layer(&self, layer: usize) -> &KvTensors {
+    pub(crate) fn layer(&self, layer: usize) -> &KvTensors {
         &self.layers[layer]
     }
 }

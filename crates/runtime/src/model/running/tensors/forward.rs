@@ -36,7 +36,7 @@ const CHUNK: usize = 256;
 
 /// The weights on a device, ready to run.
 #[derive(Clone)]
-pub struct TensorTransformer {
+pub(crate) struct TensorTransformer {
     pub weights: Weights<Weight, Linear, Tensor>,
     pub shape: KvShape,
     /// True if rows run one by one, which makes their logits the same in every batch.
@@ -66,7 +66,7 @@ struct Entries {
 }
 
 impl TensorTransformer {
-    pub fn new(
+    pub(crate) fn new(
         weights: Weights<Weight, Linear, Tensor>,
         dtype: DType,
         device: Device,
@@ -78,7 +78,7 @@ impl TensorTransformer {
     }
 
     /// Returns the same model with the adapters of its layers. Both share their weights.
-    pub fn with_adapters(&self, adapters: Vec<LayerAdapters>) -> Result<Self> {
+    pub(crate) fn with_adapters(&self, adapters: Vec<LayerAdapters>) -> Result<Self> {
         let mut adapted = self.clone();
         let inputs = self
             .weights
@@ -101,7 +101,7 @@ impl TensorTransformer {
     }
 
     /// Returns the logits that each segment wants. After a failure the caches may be longer.
-    pub fn forward(&self, segments: &mut [Segment]) -> Result<Vec<Vec<Vec<f32>>>> {
+    pub(crate) fn forward(&self, segments: &mut [Segment]) -> Result<Vec<Vec<Vec<f32>>>> {
         let mut logits: Vec<_> = segments.iter().map(|s| Vec::with_capacity(s.rows.len())).collect();
         for spans in chunks(segments, if self.row_by_row { 1 } else { CHUNK }) {
             self.chunk(segments, &spans, &mut logits)?;

@@ -19,13 +19,13 @@ use candle_core::{DType, Result, Tensor};
 use crate::error::{Error, ErrorKind};
 
 /// Returns the error for a failed operation of candle.
-pub fn failed(e: candle_core::Error) -> Error {
+pub(crate) fn failed(e: candle_core::Error) -> Error {
     Error::new(ErrorKind::Model, format!("candle: {e}"))
 }
 
 /// A matrix of `outputs` rows and `inputs` columns.
 #[derive(Clone)]
-pub enum Weight {
+pub(crate) enum Weight {
     /// F32, F16 or BF16.
     Floats(Tensor),
     /// Quantised blocks.
@@ -34,7 +34,7 @@ pub enum Weight {
 
 impl Weight {
     /// Multiplies rows of F32.
-    pub fn forward(&self, x: &Tensor) -> Result<Tensor> {
+    pub(crate) fn forward(&self, x: &Tensor) -> Result<Tensor> {
         match self {
             // Candle widens half precision for each product on the processor, too, and rounds the sums.
             Weight::Floats(w) if w.device().is_cpu() => x.matmul(&w.to_dtype(DType::F32)?.t()?),
@@ -44,7 +44,7 @@ impl Weight {
     }
 
     /// Returns the rows with these numbers as F32.
-    pub fn rows(&self, ids: &Tensor) -> Result<Tensor> {
+    pub(crate) fn rows(&self, ids: &Tensor) -> Result<Tensor> {
         match self {
             Weight::Floats(w) => w.index_select(ids, 0)?.to_dtype(DType::F32),
             Weight::Blocks(q) => q.embedding(ids)?.to_dtype(DType::F32),
@@ -52,7 +52,7 @@ impl Weight {
     }
 
     /// Returns the bytes taken on the device.
-    pub fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         match self {
             Weight::Floats(w) => w.elem_count() * w.dtype().size_in_bytes(),
             Weight::Blocks(q) => q.storage_size_in_bytes(),
@@ -60,7 +60,7 @@ impl Weight {
     }
 
     /// Returns the number type of the elements, if they are floats.
-    pub fn float_type(&self) -> Option<DType> {
+    pub(crate) fn float_type(&self) -> Option<DType> {
         match self {
             Weight::Floats(w) => Some(w.dtype()),
             Weight::Blocks(_) => None,
@@ -71,7 +71,7 @@ impl Weight {
 /// Several matrices with the same input, whose outputs lie next to each other. Matrices of the same
 /// type are one.
 #[derive(Clone)]
-pub struct Linear {
+pub(crate) struct Linear {
     pub parts: Vec<Weight>,
     /// Added to each row, in F32.
     pub bias: Option<Tensor>,
@@ -81,7 +81,7 @@ pub struct Linear {
 
 impl Linear {
     /// Multiplies rows of F32.
-    pub fn forward(&self, x: &Tensor) -> Result<Tensor> {
+    pub(crate) fn forward(&self, x: &Tensor) -> Result<Tensor> {
         let products = self.parts.iter().map(|w| w.forward(x)).collect::<Result<Vec<_>>>()?;
         let y = match &products[..] {
             [one] => one.clone(),
@@ -98,7 +98,7 @@ impl Linear {
     }
 
     /// Returns the bytes of the matrices.
-    pub fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         let adapter = self.adapter.iter().flatten().map(|t| t.elem_count() * size_of::<f32>());
         adapter.chain(self.parts.iter().map(Weight::bytes)).sum()
     }

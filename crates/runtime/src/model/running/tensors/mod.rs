@@ -9,5 +9,5 @@ mod forward;
 mod linear;
 
 pub(super) use cache::TensorCache;
-pub use forward::TensorTransformer;
-pub use linear::{Linear, Weight, failed};
+pub(crate) use forward::TensorTransformer;
+pub(crate) use linear::{Linear, Weight, failed};
