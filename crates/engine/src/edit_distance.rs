@@ -1,23 +1,25 @@
 //! Edit distance of names, for hints about misspelt ones.
 
+use smallvec::SmallVec;
+
 /// Returns the known name closest to `name`, if it is at most two edits away.
 pub(crate) fn closest<'k>(name: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
     let near = known.into_iter().map(|known| (distance(known, name), known));
     near.filter(|&(distance, known)| distance <= 2 && distance < known.len()).min().map(|near| near.1)
 }
 
-/// Returns the edit distance (insertions, deletions, substitutions) of two names. Very long names
-/// are far from all others.
+/// Returns the edit distance (insertions, deletions, substitutions) of two names, in which the case of
+/// ASCII letters does not count. Very long names are far from all others.
 pub(crate) fn distance(a: &str, b: &str) -> usize {
     if a.len() > 60 || b.len() > 60 {
         return usize::MAX;
     }
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
+    let b: SmallVec<[char; 32]> = b.chars().collect();
+    let mut row: SmallVec<[usize; 33]> = (0..=b.len()).collect();
     for (i, x) in a.chars().enumerate() {
         let mut diagonal = std::mem::replace(&mut row[0], i + 1);
         for (j, &y) in b.iter().enumerate() {
-            let substituted = diagonal + usize::from(x != y);
+            let substituted = diagonal + usize::from(!x.eq_ignore_ascii_case(&y));
             diagonal = row[j + 1];
             row[j + 1] = substituted.min(row[j] + 1).min(diagonal + 1);
         }

@@ -194,12 +194,20 @@ fn magnitudes(
         Some((value, _)) if value.is_negative() => return None,
         other => other.map(Bound::new),
     };
-    // Without zero: more than zero.
-    let low = match low {
-        None if !zero => Some(Bound { integer: vec![0], fraction: vec![], exclusive: true }),
-        Some(b) if !zero && b.integer == [0] && b.fraction.is_empty() => Some(Bound { exclusive: true, ..b }),
-        other => other,
-    };
+    let is_zero = |bound: &Bound| bound.integer == [0] && bound.fraction.is_empty();
+    // Without zero: more than zero, which for integers is at least one.
+    let one = |low: &Bound| digits[1] == 0 && low.integer == [1] && low.fraction.is_empty();
+    let is_positive = |low: &Bound| if low.exclusive { is_zero(low) } else { one(low) };
+    let zero = zero && !low.as_ref().is_some_and(is_positive);
+    let low = low.filter(|low| !is_zero(low) && !is_positive(low));
+    if high.as_ref().is_some_and(|high| is_zero(high) && (!zero || high.exclusive)) {
+        return None;
+    }
+    if low.is_none() && high.is_none() && (zero || digits[1] == 0) {
+        return Some(unbounded(zero, digits, ir));
+    }
+    let positive = || Bound { integer: vec![0], fraction: vec![], exclusive: true };
+    let low = low.or_else(|| (!zero).then(positive));
     let (known, classes) = (FxHashMap::default(), FxHashMap::default());
     let mut texts = Magnitudes { ir, digits, bounds: [low, high], states: Vec::new(), known, classes };
     let start = texts.state(Progress { part: Part::Integer, digits: 0, orders: [Ordering::Equal; 2] })?;
@@ -207,6 +215,26 @@ fn magnitudes(
     texts.states.reverse();
     texts.states.iter_mut().flat_map(|s| &mut s.edges).for_each(|edge| edge.1 = start - edge.1);
     Some(texts.ir.push(Node::automaton(texts.states)))
+}
+
+/// Returns the texts of all magnitudes, or of the integers above zero. Most numbers of schemas are
+/// these, and few nodes are enough.
+fn unbounded(zero: bool, [integer, fraction]: [usize; 2], ir: &mut Ir) -> NodeId {
+    let digit = ir.push(Node::Class(smallvec![(b'0', b'9')]));
+    let first = ir.push(Node::Class(smallvec![(b'1', b'9')]));
+    let rest = ir.repeat(digit, 0, Some(integer as u32 - 1));
+    let mut whole = ir.concat(vec![first, rest]);
+    if zero {
+        let zero = ir.bytes("0");
+        whole = ir.union(vec![zero, whole]);
+    }
+    if fraction == 0 {
+        return whole;
+    }
+    let (point, digits) = (ir.bytes("."), ir.repeat(digit, 1, Some(fraction as u32)));
+    let part = ir.concat(vec![point, digits]);
+    let part = ir.repeat(part, 0, Some(1));
+    ir.concat(vec![whole, part])
 }
 
 /// Builds the automaton of the texts of magnitudes.
@@ -251,6 +279,10 @@ impl Magnitudes<'_> {
     fn state(&mut self, read: Progress) -> Option<u32> {
         if let Some(&known) = self.known.get(&read) {
             return known;
+        }
+        let above = |bound: &Bound| read.digits >= bound.integer.len() && read.orders[1] == Ordering::Greater;
+        if read.part == Part::Integer && read.digits > 0 && self.bounds[1].as_ref().is_some_and(above) {
+            return None;
         }
         let mut next: Vec<(u8, Progress)> = Vec::new();
         let mut accept = read.part == Part::Fraction && read.digits > 0 && self.is_within(read);

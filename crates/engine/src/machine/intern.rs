@@ -211,9 +211,20 @@ fn hash(node: &Node, mut name: impl FnMut(NodeId) -> u32) -> u64 {
 
 /// Returns true if two nodes are equal when their parts are named like this.
 fn equal(a: &Node, name_a: impl Fn(NodeId) -> u32, b: &Node, name_b: impl Fn(NodeId) -> u32) -> bool {
+    let same = |a: &NodeId, b: &NodeId| name_a(*a) == name_b(*b);
     let named = |node: &Node, name: &dyn Fn(NodeId) -> u32| translate(node, |id| Ok(NodeId(name(id))), 0);
-    std::mem::discriminant(a) == std::mem::discriminant(b)
-        && matches!((named(a, &name_a), named(b, &name_b)), (Ok(a), Ok(b)) if a == b)
+    match (a, b) {
+        // Most nodes are compared where they are.
+        (Node::Concat(a), Node::Concat(b)) | (Node::Union(a), Node::Union(b)) => {
+            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(a, b))
+        }
+        (Node::Repeat { node, min, max }, Node::Repeat { node: other, min: least, max: most }) => {
+            (min, max) == (least, most) && same(node, other)
+        }
+        (Node::Class(_) | Node::Bytes(_), _) => a == b,
+        _ if std::mem::discriminant(a) != std::mem::discriminant(b) => false,
+        _ => matches!((named(a, &name_a), named(b, &name_b)), (Ok(a), Ok(b)) if a == b),
+    }
 }
 
 fn look_up(here: &[NodeId], id: NodeId) -> Result<NodeId> {

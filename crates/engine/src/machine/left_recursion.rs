@@ -45,6 +45,9 @@ pub(super) fn refuse_left_recursion(nfa: &Nfa, starts: &[NfaId], first_rule: usi
             break;
         }
     }
+    if first.iter().all(|calls| calls.is_empty()) {
+        return Ok(());
+    }
     let callers = Incoming::new(starts.len(), |edge| {
         for (caller, calls) in first.iter().enumerate() {
             calls.iter().for_each(|callee| edge(callee.0 as usize, caller));

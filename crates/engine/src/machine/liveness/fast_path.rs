@@ -126,7 +126,11 @@ impl WitnessSearch<'_, '_> {
                 return known;
             }
             // Most states are a byte of a name.
-            let to = self.solver.nfa.behind_run(at).or_else(|| self.next(at, any).min());
+            let to = self.solver.nfa.behind_run(at).or_else(|| match self.solver.nfa.state(at) {
+                State::Byte { to, .. } => Some(to),
+                State::Sparse(edges) => edges.iter().map(|edge| edge.2).min(),
+                _ => self.next(at, any).min(),
+            });
             let Some(to) = to else { return false };
             rises += usize::from(to >= at);
             if rises > MAX_RISES {

@@ -24,7 +24,11 @@ pub(super) fn did_you_mean(word: &str) -> Option<&'static str> {
 
 /// Returns true if the edit distance of two words is at most `limit`. Case does not count.
 fn within(a: &str, b: &str, limit: usize) -> bool {
-    a.len().abs_diff(b.len()) <= limit && distance(&a.to_ascii_lowercase(), &b.to_ascii_lowercase()) <= limit
+    // An edit changes the set of letters by two at most.
+    let letters = |word: &str| word.bytes().fold(0u32, |set, byte| set | 1 << (byte & 31));
+    a.len().abs_diff(b.len()) <= limit
+        && (letters(a) ^ letters(b)).count_ones() as usize <= 2 * limit
+        && distance(a, b) <= limit
 }
 
 #[cfg(test)]
