@@ -5,7 +5,7 @@
 
 mod coverage;
 #[cfg(feature = "embedded")]
-#[path = "../runtime/kit/exact.rs"]
+#[path = "../runtime/common/exact.rs"]
 mod exact;
 mod forced_tokens;
 mod random_walks;

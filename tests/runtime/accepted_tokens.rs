@@ -7,8 +7,8 @@ use ffwd::decode::Scheduler;
 use ffwd::draft::DraftSource;
 use ffwd::{CompiledGrammar, Constraint, Engine, Output, Request, SchedulerOptions, extract};
 
-use crate::kit::exact::engine;
-use crate::kit::schemas::{SCHEMAS, TEXT};
+use crate::common::exact::engine;
+use crate::common::schemas::{SCHEMAS, TEXT};
 
 /// A source, and a request that uses it.
 type Variant = (DraftSource, fn(Request) -> Request);

@@ -13,11 +13,11 @@ use ffwd_testkit::random::Random;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::exactness;
-use crate::kit::gguf::interleave;
-use crate::kit::models::{
+use crate::common::gguf::interleave;
+use crate::common::models::{
     all, check_rows_alone, config, difference, f32_options, families, load, noise, tokens, weights, write_dir,
 };
+use crate::exactness;
 
 /// As for whole models in single precision: sums of a few hundred terms in different orders, on
 /// logits of size 1 to 20. A wrong row, scale or order is off by the size of the logits.

@@ -9,8 +9,8 @@ use ffwd::sample::SamplingParams;
 use ffwd::{Constraint, Engine, Mode, Output, Prompt, Request, extract};
 use ffwd_testkit::random::Random;
 
-use crate::kit::exact;
-use crate::kit::schemas::SCHEMAS;
+use crate::common::exact;
+use crate::common::schemas::SCHEMAS;
 
 const TEXTS: [&str; 3] = [
     "Invoice INV-20417 from Bright Glacier Consulting, issued 14 March 2024. We ask for 1,840.00 EUR.",

@@ -10,7 +10,7 @@ use ffwd::model::Model;
 use ffwd::sample::SamplingParams;
 use ffwd::{Constraint, Engine, Error, ErrorKind, Finish, Mode, Output, Prompt, Request, extract};
 
-use crate::kit::exact;
+use crate::common::exact;
 
 const TEXT: &str =
     "Invoice INV-20417 from Bright Glacier Consulting, issued 14 March 2024. Total: 1840.00 EUR.";

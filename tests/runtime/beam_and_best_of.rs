@@ -9,8 +9,8 @@ use ffwd::model::{LoadOptions, Model, Precision};
 use ffwd::sample::SamplingParams;
 use ffwd::{Constraint, Engine, ErrorKind, Finish, Matcher, Mode, Prompt, Request, TokenId, extract};
 
-use crate::kit::exact::engine;
-use crate::kit::schemas::{SCHEMAS, TEXT};
+use crate::common::exact::engine;
+use crate::common::schemas::{SCHEMAS, TEXT};
 
 /// Log-probabilities are sums of single-precision numbers of up to a few dozen, each with an
 /// exponential that is off by up to 3e-7.

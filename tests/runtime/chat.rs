@@ -14,7 +14,7 @@ use ffwd::vocab::TokenId;
 use ffwd::{ChatOptions, ChatTemplate, Engine, ErrorKind, Message, Vocabulary};
 use serde_json::{Value, json};
 
-use crate::kit::models::{config, weights, write_dir};
+use crate::common::models::{config, weights, write_dir};
 
 /// As Qwen has it (a default system message, tools in the system turn, calls and answers in tags), as
 /// Llama 3 (headers around roles, trimmed contents, a date), as Mistral (strict turns, the system message
@@ -290,7 +290,7 @@ fn engines_use_their_models_templates() {
         ("tokenizer.chat_template.rag", text("R")),
         ("tokenizer.ggml.eos_token_id", gguf_file::Value::U32(END_OF_TURN)),
     ];
-    crate::kit::gguf::write_gguf_more(
+    crate::common::gguf::write_gguf_more(
         &path,
         &weights(&config, DType::F32, 1),
         &c,

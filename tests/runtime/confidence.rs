@@ -10,8 +10,8 @@ use ffwd::model::KvCache;
 use ffwd::{Constraint, Engine, Matcher, Mode, Output, Prompt, Request, SchedulerOptions, extract};
 use serde_json::Value;
 
-use crate::kit::exact::engine;
-use crate::kit::schemas::{SCHEMAS, TEXT};
+use crate::common::exact::engine;
+use crate::common::schemas::{SCHEMAS, TEXT};
 
 /// A value's probability is a product of single-precision numbers, each of which comes from a sum
 /// over the vocabulary in another order: relative errors of 1e-6 for each of up to 100 tokens.

@@ -7,7 +7,7 @@ use ffwd::model::embedded::TOKENIZER_JSON;
 use ffwd::{Constraint, Engine, ErrorKind, Mode, Prompt, Request};
 use serde_json::{Value, json};
 
-use crate::kit::models::{config, weights, write_dir};
+use crate::common::models::{config, weights, write_dir};
 
 const VOCAB: usize = 4096;
 

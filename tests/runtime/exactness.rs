@@ -8,8 +8,8 @@ use ffwd::{Constraint, Engine, ErrorKind, Finish, Mode, Output, Prompt, Request,
 use ffwd_testkit::env;
 use ffwd_testkit::random::Random;
 
-use crate::kit::exact::engine;
-use crate::kit::schemas::{SCHEMAS, TEXT};
+use crate::common::exact::engine;
+use crate::common::schemas::{SCHEMAS, TEXT};
 
 pub(crate) fn requests() -> Vec<Box<dyn Fn() -> Request>> {
     let mut requests: Vec<Box<dyn Fn() -> Request>> = Vec::new();

@@ -12,7 +12,7 @@ use ffwd::{Engine, ErrorKind, Scheduler, SchedulerOptions, Whitespace};
 use serde_json::json;
 use tracing::{Event, Metadata, Subscriber, span};
 
-use crate::kit::models::{config, weights, write_dir};
+use crate::common::models::{config, weights, write_dir};
 
 const SCHEMA: &str = r#"{"type": "object", "properties": {
     "vendor": {"type": "string", "maxLength": 8}, "due": {"type": "string", "format": "date"},

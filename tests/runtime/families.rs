@@ -1,6 +1,6 @@
 //! Every family of models on random weights, against the stock model of `candle-transformers` and, where
 //! that lacks a property, against plain loops in double precision: in one pass, in pieces at offsets, after
-//! the cache was truncated, and from GGUF files. `kit/families.jsonl` has the models.
+//! the cache was truncated, and from GGUF files. `common/families.jsonl` has the models.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -14,12 +14,12 @@ use ffwd::ErrorKind;
 use ffwd::model::{LoadOptions, Model, Precision, RopeScaling};
 use serde_json::{Value, json};
 
-use crate::kit::gguf::{write_gguf, write_gguf_more, write_gguf_with};
-use crate::kit::models::{
+use crate::common::gguf::{write_gguf, write_gguf_more, write_gguf_with};
+use crate::common::models::{
     FamilyRow, all, check_rows_alone, config, difference, f32_options, families, load, parsed, tokens,
     weights, write_dir,
 };
-use crate::kit::reference::PlainForward;
+use crate::common::reference::PlainForward;
 
 /// Both sides compute with sums of at most a few hundred terms, in f32 and in different orders or in f64;
 /// logits are of size 1 to 20, so rounding stays near 1e-5 and a real mistake is far above 1e-4.
@@ -358,8 +358,8 @@ fn four_bits_on_request() {
         assert!(all(&stored, &tokens) == four, "{precision:?}");
     }
     // Rows that blocks of 256 do not fit get eight bits.
-    let config = crate::kit::models::config("llama", [64, 96, 160, 1, 4, 2, 24], json!({}));
-    write_dir(dir.path(), &config, &crate::kit::models::weights(&config, DType::F32, 6), 1);
+    let config = crate::common::models::config("llama", [64, 96, 160, 1, 4, 2, 24], json!({}));
+    write_dir(dir.path(), &config, &crate::common::models::weights(&config, DType::F32, 6), 1);
     assert!(all(&at(Precision::Q4K), &tokens) == all(&at(Precision::Q8_0), &tokens));
 }
 

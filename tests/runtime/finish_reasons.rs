@@ -10,8 +10,8 @@ use ffwd::{Constraint, Engine, Finish, Mode, Output, Prompt, Request, Vocabulary
 use ffwd_testkit::random::Random;
 use serde_json::{Value, json};
 
-use crate::kit::exact::engine;
-use crate::kit::schemas::TEXT;
+use crate::common::exact::engine;
+use crate::common::schemas::TEXT;
 
 const SCHEMA: &str = r#"{"type":"object","properties":{"number":{"type":"string"},"vendor":{"type":"string",
     "maxLength":40},"items":{"type":"array","items":{"type":"string","maxLength":20},"maxItems":4},

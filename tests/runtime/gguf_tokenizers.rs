@@ -11,7 +11,7 @@ use ffwd_testkit::data;
 use ffwd_testkit::random::Random;
 use serde_json::{Value, json};
 
-use crate::kit::metadata::{Meta, Metadata, file, of_json, text, texts, value};
+use crate::common::metadata::{Meta, Metadata, file, of_json, text, texts, value};
 
 /// What tokenizers stumble over, and pieces of usual texts.
 #[derive(serde::Deserialize)]

@@ -8,8 +8,8 @@ use ffwd::model::{LoadOptions, Model, ModelConfig};
 use ffwd_testkit::child;
 use ffwd_testkit::random::Random;
 
-use crate::kit::allocations::largest;
-use crate::kit::{gguf, models};
+use crate::common::allocations::largest;
+use crate::common::{gguf, models};
 
 const CONFIG: &[u8] = include_bytes!("../../examples/data/shakespeare-char-1m/config.json");
 const WEIGHTS: &[u8] = include_bytes!("../../examples/data/shakespeare-char-1m/model.safetensors");

@@ -5,7 +5,7 @@ use ffwd::model::{KvPrecision, LoadOptions, Model, Precision};
 use ffwd::sample::SamplingParams;
 use ffwd::{Constraint, Engine, ErrorKind, Mode, Prompt, Request, extract};
 
-use crate::kit::schemas::SCHEMAS;
+use crate::common::schemas::SCHEMAS;
 
 fn options(kv: KvPrecision) -> LoadOptions {
     LoadOptions { kv, ..LoadOptions::default() }

@@ -11,7 +11,7 @@ use ffwd::sample::SamplingParams;
 use ffwd::{Constraint, Engine, ErrorKind, Finish, Mode, Output, Prompt, Request, TokenId};
 use ffwd_testkit::random::Random;
 
-use crate::kit::exact::engine;
+use crate::common::exact::engine;
 
 const TEXT: &str = "Invoice INV-20417 from Bright Glacier Consulting, issued 14 March 2024. \
     We ask for 1,840.00 EUR. Items: lamp, \"blue\" table, 3 chairs.\n\nTopics:";

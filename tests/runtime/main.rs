@@ -1,6 +1,6 @@
 //! Models, sampling, drafts, decoding and batches, with the embedded models and with random ones.
 //!
-//! Each module is one subject; `kit` has their shared parts. Tests that need a process of their own
+//! Each module is one subject; `common` has their shared parts. Tests that need a process of their own
 //! (the number of threads, the largest allocation) run this program once more, as
 //! `ffwd_testkit::child` describes.
 #![cfg(feature = "embedded")]
@@ -11,6 +11,7 @@ mod batch;
 mod batch_faults;
 mod beam_and_best_of;
 mod chat;
+mod common;
 mod confidence;
 mod draft_sources;
 mod draft_target_pairs;
@@ -24,7 +25,6 @@ mod hostile_models;
 #[cfg(feature = "hub")]
 mod hub;
 mod jinja;
-mod kit;
 mod kv_precision;
 mod labels;
 mod many_records;
@@ -45,4 +45,4 @@ mod watched_values;
 mod weight_formats;
 
 #[global_allocator]
-static ALLOCATOR: kit::allocations::Watching = kit::allocations::Watching;
+static ALLOCATOR: common::allocations::Watching = common::allocations::Watching;

@@ -12,7 +12,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::kit::exact::engine;
+use crate::common::exact::engine;
 
 #[derive(Debug, PartialEq, Deserialize, JsonSchema)]
 struct Order {

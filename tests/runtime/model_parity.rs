@@ -4,8 +4,8 @@ use candle_core::{DType, Device};
 use ffwd::model::{LoadOptions, Model, Precision};
 use serde_json::json;
 
+use crate::common::models::{all, config, difference, f32_options, load, tokens, weights};
 use crate::families::stock_logits;
-use crate::kit::models::{all, config, difference, f32_options, load, tokens, weights};
 
 /// As in `families.rs`.
 const TOLERANCE: f32 = 1e-4;

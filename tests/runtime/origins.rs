@@ -9,8 +9,8 @@ use ffwd::draft::DraftSource;
 use ffwd::{Constraint, Mode, Output, Prompt, Request, SchedulerOptions, extract};
 use ffwd_testkit::random::Random;
 
-use crate::kit::exact::engine;
-use crate::kit::schemas::{SCHEMAS, TEXT};
+use crate::common::exact::engine;
+use crate::common::schemas::{SCHEMAS, TEXT};
 
 /// Schemas in all modes and with several mixes of sources, thinking, and a completion at the limit.
 pub(crate) fn requests() -> Vec<Request> {

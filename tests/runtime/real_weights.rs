@@ -10,7 +10,7 @@ use ffwd::{Engine, Finish, Mode, Request};
 use ffwd_testkit::data::{SMOLLM2, real_model};
 use ffwd_testkit::random::Random;
 
-use crate::kit::schemas::{SCHEMAS, TEXT};
+use crate::common::schemas::{SCHEMAS, TEXT};
 
 /// One engine for all tests of this file: loading takes longer than most of them.
 fn engine() -> Option<&'static Engine> {

@@ -12,7 +12,7 @@ use ffwd::{CompiledGrammar, Constraint, Engine, Mode, Prompt, Request, Vocabular
 use ffwd_testkit::env;
 use serde_json::json;
 
-use crate::kit::models;
+use crate::common::models;
 
 /// The tokens; the last one ends the output.
 const TOKENS: [&str; 8] = ["a", "b", "c", "ab", "bc", "abc", "ca", "aa"];

@@ -9,8 +9,8 @@ use ffwd::{Engine, ErrorKind, Mode, Prompt, Request, extract};
 use ffwd_testkit::random::Random;
 use serde_json::{Value, json};
 
-use crate::kit::gguf::write_gguf_with;
-use crate::kit::models::{config, difference, f32_options, families, parsed, tokens, weights, write_dir};
+use crate::common::gguf::write_gguf_with;
+use crate::common::models::{config, difference, f32_options, families, parsed, tokens, weights, write_dir};
 
 /// Both sides compute in f32 with sums of at most a few hundred terms in different orders; logits
 /// are of size 1 to 20, so rounding stays near 1e-5 and a real mistake is far above 1e-4.

@@ -5,7 +5,7 @@ use ffwd::sample::SamplingParams;
 use ffwd::{Constraint, Engine, ErrorKind, Finish, Mode, Output, Prompt, Request, extract};
 use serde_json::Value;
 
-use crate::kit::exact;
+use crate::common::exact;
 
 const TEXT: &str = "Invoice INV-20417 from Bright Glacier Consulting. We ask for 1,840.00 EUR.";
 const SCHEMA: &str = r#"{"type":"object","properties":{"number":{"type":"string","maxLength":20},

@@ -5,7 +5,7 @@ use ffwd::model::{KvCache, LoadOptions, Model, Precision, Segment};
 use ffwd_testkit::child;
 use ffwd_testkit::random::Random;
 
-use crate::kit::{allocations, models};
+use crate::common::{allocations, models};
 
 /// Logits of tokens that run alone, each behind the ones before it.
 fn one_by_one(model: &Model, tokens: &[u32], cache: &mut KvCache) -> Vec<Vec<f32>> {

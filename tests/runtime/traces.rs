@@ -6,8 +6,8 @@ use std::sync::Arc;
 use ffwd::decode::{BySource, Event, ForwardTrace, HandleEvent, Scheduler, TokenSource};
 use ffwd::{Mode, Output, Request, SchedulerOptions, extract};
 
-use crate::kit::exact::engine;
-use crate::kit::schemas::TEXT;
+use crate::common::exact::engine;
+use crate::common::schemas::TEXT;
 use crate::origins::requests;
 
 /// A string that does not fit, so that tokens are taken back.

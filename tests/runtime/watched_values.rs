@@ -8,9 +8,9 @@ use ffwd::sample::SamplingParams;
 use ffwd::{Constraint, Engine, Finish, Mode, Output, Prompt, Request, extract};
 use ffwd_testkit::random::Random;
 
+use crate::common::exact::engine;
+use crate::common::schemas::SCHEMAS;
 use crate::exactness;
-use crate::kit::exact::engine;
-use crate::kit::schemas::SCHEMAS;
 
 const TEXT: &str = "Ticket from Mira Holm, 14 March 2024. The printer on floor 4 does not print since \
     Monday, and the display shows an error that nobody in the office understands. She asks for a new \

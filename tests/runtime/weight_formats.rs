@@ -4,7 +4,7 @@ use ffwd::model::{LoadOptions, Model, Precision};
 use ffwd_testkit::gguf_file::{self, FORMATS, MetaValue, Tensor, llama};
 use ffwd_testkit::random::Random;
 
-use crate::kit::models::{all, check_rows_alone, difference};
+use crate::common::models::{all, check_rows_alone, difference};
 
 const SHAPE: [usize; 5] = [64, 256, 512, 2, 4];
 

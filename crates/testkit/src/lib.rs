@@ -1,4 +1,4 @@
-//! The test kit of `ffwd`: what unit tests, integration tests, benchmarks and fuzz targets share.
+//! What unit tests, integration tests, benchmarks and fuzz targets share.
 //!
 //! - [`random`]: the one generator of pseudo-random numbers; equal seeds give equal tests.
 //! - [`vocab`]: the one test vocabulary, small and hostile.
@@ -11,7 +11,7 @@
 //! - [`child`]: tests that need a process of their own.
 //! - [`tables`]: measured tables inside the documentation.
 
-// The kit documents its modules; most items are plain test code.
+// The modules are documented; most items are plain test code.
 #![allow(missing_docs)]
 
 pub mod adapter_file;

@@ -7,7 +7,7 @@
 //!
 //! # Files
 //!
-//! A file uses those above it in these lists, with two wings at the side.
+//! A file uses those above it in these lists. Two folders stand beside them.
 //!
 //! Data of a program:
 //!

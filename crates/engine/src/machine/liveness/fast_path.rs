@@ -129,6 +129,7 @@ impl WitnessSearch<'_, '_> {
             let to = self.solver.nfa.behind_run(at).or_else(|| match self.solver.nfa.state(at) {
                 State::Byte { to, .. } => Some(to),
                 State::Sparse(edges) => edges.iter().map(|edge| edge.2).min(),
+                State::Union(parts) => parts.iter().copied().min(),
                 _ => self.next(at, any).min(),
             });
             let Some(to) = to else { return false };

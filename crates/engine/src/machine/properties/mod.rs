@@ -1,4 +1,4 @@
-//! The wing for objects that remember their properties, and for arrays of unique scalars.
+//! Objects that remember their properties, and arrays of unique scalars.
 
 pub(super) mod guards;
 pub(super) mod lower;
