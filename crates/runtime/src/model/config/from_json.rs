@@ -29,7 +29,7 @@ impl ModelConfig {
     /// Reads a Hugging Face `config.json`.
     ///
     /// # Errors
-    /// Returns an error if the text is not JSON or the architecture is none of [`Architecture`].
+    /// Returns an error if the text is not JSON or the architecture is none of [`Architecture`](crate::model::Architecture).
     /// Also if a feature is used that the runner lacks, or a number is missing or out of range.
     pub fn from_json(text: &[u8]) -> Result<Self> {
         let value: Value = serde_json::from_slice(text).map_err(|e| {

@@ -75,7 +75,7 @@ impl Model {
     ///
     /// # Errors
     /// Returns an error if the folder has no model, or the model is not valid or of another
-    /// [`Architecture`](super::Architecture).
+    /// [`Architecture`](crate::model::Architecture).
     pub fn from_dir(dir: impl AsRef<Path>, options: &LoadOptions) -> Result<Model> {
         let dir = dir.as_ref();
         let single = dir.join("model.safetensors");

@@ -225,7 +225,7 @@ impl Model {
     }
 
     /// Returns true if the logits of a position are the same bits however many tokens run together;
-    /// see [`LoadOptions::batch_invariant`].
+    /// see [`LoadOptions::batch_invariant`](crate::model::LoadOptions::batch_invariant).
     pub fn is_batch_invariant(&self) -> bool {
         !self.inner.runner.varies()
     }
