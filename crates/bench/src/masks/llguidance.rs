@@ -71,8 +71,10 @@ impl MaskEngine for LlGuidance {
             Language::Gbnf { lark: None, .. } => return Err("it reads Lark's notation only".to_owned()),
         };
         let parser = self.factory.create_parser(grammar).map_err(|e| e.to_string())?;
-        self.grammar = Some(Matcher::new(Ok(parser)));
-        Ok(started.elapsed())
+        let grammar = Matcher::new(Ok(parser));
+        let elapsed = started.elapsed();
+        self.grammar = Some(grammar);
+        Ok(elapsed)
     }
 
     fn is_lazy(&self) -> bool {
