@@ -221,5 +221,5 @@ fn automata_stay_small() {
         size(&spec(true, "-9223372036854775808", "9223372036854775807", None)),
         size(&spec(false, &format!("-{long}"), long, None)),
     ];
-    assert!(sizes[0] < 60 && sizes[1] < 150 && sizes[2] < 700 && sizes[3] < 1600, "{sizes:?}");
+    assert!(sizes[0] < 60 && sizes[1] < 100 && sizes[2] < 200 && sizes[3] < 300, "{sizes:?}");
 }

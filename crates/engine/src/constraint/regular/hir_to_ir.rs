@@ -50,6 +50,7 @@ pub(crate) fn states(ir: &Ir, base: usize, root: NodeId) -> u64 {
         sizes.push(match ir.node(NodeId(id as u32)) {
             Node::Bytes(bytes) => bytes.len() as u64,
             Node::Literals(all) => all.iter().map(|text| text.len() as u64).sum(),
+            Node::Automaton { states, .. } => states.len() as u64,
             Node::Concat(parts) | Node::Union(parts) => sum(parts),
             Node::Repeat { node, min, max } => {
                 of(*node).max(1).saturating_mul(u64::from(max.unwrap_or((*min).max(1))))
