@@ -30,6 +30,8 @@ pub enum WarningKind {
     UnusedRule,
     /// Priorities in a grammar, which are ignored.
     IgnoredPriority,
+    /// Look-around or an anchor in a terminal of a grammar, which sees the text of the terminal only.
+    TerminalLookAround,
     /// A trigger of a structural tag that no tag begins with.
     UnusedTrigger,
     /// A transition of a token machine into a state from which nothing is accepted; it is removed.
@@ -54,6 +56,7 @@ impl WarningKind {
             WarningKind::MissingTool => "missing_tool",
             WarningKind::UnusedRule => "unused_rule",
             WarningKind::IgnoredPriority => "ignored_priority",
+            WarningKind::TerminalLookAround => "terminal_look_around",
             WarningKind::UnusedTrigger => "unused_trigger",
             WarningKind::DeadTransition => "dead_transition",
             WarningKind::LabelTokens => "label_tokens",

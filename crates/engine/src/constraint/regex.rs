@@ -24,7 +24,7 @@ use crate::char_lang::pattern_text::{MAX_NESTING, check_length, fault};
 use crate::constraint::regular::hir_to_ir;
 use crate::error::{Error, ErrorKind, Place, Result};
 
-mod look;
+pub(in crate::constraint) mod look;
 
 /// Returns the language of `pattern`.
 ///

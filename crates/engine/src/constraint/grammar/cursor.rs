@@ -37,11 +37,12 @@ pub(super) fn fault(kind: ErrorKind, message: impl Into<String>, text: &str, spa
 }
 
 impl Cursor<'_> {
-    /// Skips white space and comments. A comment begins with `comment` and ends with its line.
-    pub(super) fn skip_blanks(&mut self, comment: &str) {
+    /// Skips white space and comments. A comment begins with one of `comments` and ends with its
+    /// line.
+    pub(super) fn skip_blanks(&mut self, comments: &[&str]) {
         loop {
             self.take_while(|c| matches!(c, ' ' | '\t' | '\n' | '\r' | '\u{c}'));
-            if !self.rest().starts_with(comment) {
+            if !comments.iter().any(|comment| self.rest().starts_with(comment)) {
                 return;
             }
             self.take_while(|c| c != '\n');

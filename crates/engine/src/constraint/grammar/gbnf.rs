@@ -70,7 +70,7 @@ fn in_name(c: char) -> bool {
 
 impl<'a> GbnfParser<'a> {
     fn blanks(&mut self) {
-        self.cursor.skip_blanks("#");
+        self.cursor.skip_blanks(&["#"]);
     }
 
     /// Reads a name if one is next; the flag is true if the name is defined here.

@@ -4,14 +4,15 @@
 //! start: greeting ("," NAME)* "!"       // rules in lower case
 //! ?greeting: "hello"i -> english | /sal(ve|ut)/ -> other
 //! NAME: "A".."Z" LETTER~1..9            // TERMINALS in upper case
+//! list{item}: item ("," item)*          // a template: list{NAME}
 //! %import common (LETTER, WS)
-//! %ignore WS
+//! %ignore WS                            # a comment, too
 //! ```
 //!
 //! | written | meaning |
 //! |---|---|
 //! | `"text"`, `"text"i` | this text, in any case with `i` |
-//! | `/regex/` with flags `i s u` | a regular expression without anchors and look-around |
+//! | `/regex/` with flags `i l m s u x` | a regular expression; look-around and anchors see the text of its terminal only |
 //! | `"a".."z"` | one character of a range |
 //! | `( )`, `[ ]`, <code>&#124;</code> | group, optional group, alternatives |
 //! | `* + ?`, `~3`, `~3..5` | repetitions |
@@ -23,7 +24,9 @@
 //!   read and have no effect.
 //! - Priorities (`NAME.2`) choose between readings. All readings are allowed here, so priorities
 //!   are ignored with a warning.
-//! - Templates, `%declare`, `%extend` and `%override` are refused.
+//! - Each use of a template with other arguments becomes a rule. An argument is a name, a text, a
+//!   pattern or a use of a template.
+//! - `%declare`, `%extend` and `%override` are refused.
 //! - `%llguidance { ... }`, with which some grammars begin, is read. Its options have no effect here,
 //!   and a warning names them.
 //!
@@ -34,15 +37,18 @@
 //! A definition ends where a line begins with the next one. Line breaks mean nothing else.
 //!
 //! # Cost
-//! Parsing is linear in the text.
+//! Parsing is linear in the text, with the bodies of templates once for each rule that they become.
 //!
 //! # Alternatives considered
 //! Imports of files were rejected: a constraint is one text.
 
+use rustc_hash::FxHashMap;
+
 use super::cursor::{Cursor, Span, fault};
 use super::expr_builder::ExprBuilder;
 use super::rules::{Counts, Expr, ExprId, Grammar};
-use super::{check_length, compile, regex};
+use super::{MAX_TEXT, check_length, compile, regex};
+use crate::char_lang::pattern_text::MAX_NESTING;
 use crate::constraint::ir::{Ir, Quoting};
 use crate::constraint::{Policy, json_schema};
 use crate::error::{Error, ErrorKind, Result};
@@ -100,7 +106,18 @@ pub(in crate::constraint) fn parse_from(text: &str, policy: &Policy, source: Quo
 pub(super) fn grammar(text: &str, policy: &Policy, source: Quoting<'_>) -> Result<Grammar> {
     check_length(text)?;
     let (cursor, grammar) = (Cursor::new(text), Grammar::new(text));
-    let mut parser = LarkParser { cursor, grammar, policy, source, in_rule: false, priorities: 0 };
+    let mut parser = LarkParser {
+        cursor,
+        grammar,
+        policy,
+        source,
+        in_rule: false,
+        priorities: 0,
+        templates: FxHashMap::default(),
+        uses: Vec::new(),
+        arguments: Vec::new(),
+        nesting: 0,
+    };
     // A byte order mark is not part of the grammar.
     parser.cursor.eat("\u{feff}");
     parser.blanks();
@@ -112,6 +129,7 @@ pub(super) fn grammar(text: &str, policy: &Policy, source: Quoting<'_>) -> Resul
         }
         parser.blanks();
     }
+    parser.expand_templates()?;
     if parser.priorities > 0 {
         let message = "priorities are ignored: every reading is allowed";
         parser.grammar.warnings.push(Warning::new(WarningKind::IgnoredPriority, message));
@@ -130,6 +148,22 @@ struct LarkParser<'a> {
     /// True while a rule is read, whose strings are terminals; false while a terminal is read.
     in_rule: bool,
     priorities: usize,
+    /// Templates by name: their parameters and the position of the body.
+    templates: FxHashMap<&'a str, (Vec<&'a str>, usize)>,
+    /// Uses of templates without a rule yet.
+    uses: Vec<TemplateUse<'a>>,
+    /// The parameters of the template that is read, each with the name of the rule that it is.
+    arguments: Vec<(&'a str, String)>,
+    /// Number of templates whose arguments are being read.
+    nesting: u32,
+}
+
+/// A use of a template, which becomes a rule.
+struct TemplateUse<'a> {
+    template: &'a str,
+    arguments: Vec<String>,
+    rule: String,
+    span: Span,
 }
 
 fn in_name(c: char) -> bool {
@@ -142,7 +176,7 @@ fn is_terminal(name: &str) -> bool {
 
 impl<'a> LarkParser<'a> {
     fn blanks(&mut self) {
-        self.cursor.skip_blanks("//");
+        self.cursor.skip_blanks(&["//", "#"]);
     }
 
     fn span(&self, start: usize) -> Span {
@@ -151,15 +185,6 @@ impl<'a> LarkParser<'a> {
 
     fn unsupported(&self, message: &str, start: usize, hint: &str) -> Error {
         self.grammar.fault(ErrorKind::Unsupported, message, self.span(start), hint)
-    }
-
-    fn refuse_template(&self, start: usize) -> Result<()> {
-        match self.cursor.peek() {
-            Some('{') => {
-                Err(self.unsupported("templates are not supported", start, "write the rule out for each use"))
-            }
-            _ => Ok(()),
-        }
     }
 
     /// Returns true if a definition or a directive begins here: only at the start of a line.
@@ -203,10 +228,13 @@ impl<'a> LarkParser<'a> {
             }
             self.priorities += 1;
         }
-        self.refuse_template(start)?;
+        let parameters = self.parameters()?;
         self.blanks();
         if !self.cursor.eat(":") {
             return Err(self.cursor.unexpected().hint("a rule is written `name: ...`"));
+        }
+        if let Some(parameters) = parameters {
+            return self.template(name, parameters, span);
         }
         if !name.trim_start_matches('_').starts_with(|c: char| c.is_ascii_alphabetic()) {
             let hint = "such as `rule_1`";
@@ -215,6 +243,144 @@ impl<'a> LarkParser<'a> {
         self.in_rule = !is_terminal(name);
         let body = self.alternatives(start)?;
         self.grammar.define(name, body, span)
+    }
+
+    /// Reads the parameters of a template, if there are any.
+    fn parameters(&mut self) -> Result<Option<Vec<&'a str>>> {
+        if !self.cursor.eat("{") {
+            return Ok(None);
+        }
+        let mut parameters = Vec::new();
+        loop {
+            self.blanks();
+            let name = self.cursor.take_while(in_name);
+            if name.is_empty() || parameters.contains(&name) {
+                return Err(self.cursor.unexpected().hint("parameters are different names: `list{item, sep}: ...`"));
+            }
+            parameters.push(name);
+            self.blanks();
+            if self.cursor.eat("}") {
+                return Ok(Some(parameters));
+            }
+            if !self.cursor.eat(",") {
+                return Err(self.cursor.unexpected().hint("parameters are separated by commas"));
+            }
+        }
+    }
+
+    /// Keeps a template and skips its body.
+    fn template(&mut self, name: &'a str, parameters: Vec<&'a str>, span: Span) -> Result<()> {
+        if self.templates.insert(name, (parameters, self.cursor.pos)).is_some() {
+            let message = format!("`{name}` is defined twice");
+            return Err(self.cursor.invalid(message, span, "join the two definitions with `|`"));
+        }
+        self.skip_body();
+        Ok(())
+    }
+
+    fn skip_body(&mut self) {
+        self.blanks();
+        while self.cursor.peek().is_some() && !self.at_definition() {
+            self.cursor.take_while(|c| c != '\n');
+            self.blanks();
+        }
+    }
+
+    /// Makes a rule of each use of a template. Their bodies may use templates.
+    ///
+    /// # Errors
+    /// `InvalidPattern` for unknown templates and wrong numbers of arguments, `TooComplex` if all
+    /// rules together are longer than a grammar may be.
+    fn expand_templates(&mut self) -> Result<()> {
+        let mut length = 0;
+        while let Some(used) = self.uses.pop() {
+            let Some((parameters, body)) = self.templates.get(used.template).cloned() else {
+                let message = format!("there is no template `{}`", used.template);
+                let hint = format!("define it: `{}{{item}}: ...`", used.template);
+                return Err(self.cursor.invalid(message, used.span, hint));
+            };
+            if parameters.len() != used.arguments.len() {
+                let message = format!("`{}` has {} parameters", used.template, parameters.len());
+                return Err(self.cursor.invalid(message, used.span, "write one argument for each of them"));
+            }
+            self.arguments = parameters.into_iter().zip(used.arguments).collect();
+            self.cursor.pos = body;
+            self.in_rule = true;
+            let expr = self.alternatives(body)?;
+            length += self.cursor.pos - body + used.rule.len();
+            if length > MAX_TEXT {
+                let hint = "a template that uses itself must do so with the same arguments";
+                let message = "the rules that templates become are too long";
+                return Err(self.grammar.fault(ErrorKind::TooComplex, message, used.span, hint));
+            }
+            self.define_implied(&used.rule, expr, used.span)?;
+        }
+        Ok(())
+    }
+
+    fn define_implied(&mut self, name: &str, body: ExprId, span: Span) -> Result<()> {
+        self.grammar.define(name, body, span)?;
+        let rule = self.grammar.rule(name, span);
+        self.grammar.rules[rule as usize].implied = true;
+        Ok(())
+    }
+
+    /// Reads the arguments of a template, from the opening brace on, and returns the name of the
+    /// rule that this use becomes.
+    fn used_template(&mut self, template: &'a str, start: usize) -> Result<String> {
+        self.nesting += 1;
+        if self.nesting > MAX_NESTING {
+            let (message, hint) = ("too many templates in each other", "make rules of the inner ones");
+            return Err(self.grammar.fault(ErrorKind::TooComplex, message, self.span(start), hint));
+        }
+        let mut arguments = Vec::new();
+        while !self.cursor.eat("}") {
+            self.cursor.pos += 1;
+            self.blanks();
+            arguments.push(self.argument()?);
+            self.blanks();
+            if !matches!(self.cursor.peek(), Some(',' | '}')) {
+                return Err(self.cursor.unexpected().hint("arguments are separated by commas"));
+            }
+        }
+        self.nesting -= 1;
+        let (span, rule) = (self.span(start), format!("{template}{{{}}}", arguments.join(",")));
+        if !self.grammar.names.contains_key(&rule) {
+            self.grammar.rule(&rule, span);
+            self.uses.push(TemplateUse { template, arguments, rule: rule.clone(), span });
+        }
+        Ok(rule)
+    }
+
+    /// Reads an argument and returns the name of its rule. That of a text or pattern is how it is
+    /// written.
+    fn argument(&mut self) -> Result<String> {
+        let start = self.cursor.pos;
+        let expr = match self.cursor.peek() {
+            Some('"') => self.string()?,
+            Some('/') => self.regex()?,
+            Some(c) if in_name(c) => return self.name(),
+            _ => {
+                let hint = "an argument is a name, a text or a pattern; make a rule of anything else";
+                return Err(self.cursor.unexpected().hint(hint));
+            }
+        };
+        let written = &self.cursor.text[start..self.cursor.pos];
+        if !self.grammar.names.contains_key(written) {
+            self.define_implied(written, expr, self.span(start))?;
+        }
+        Ok(written.to_owned())
+    }
+
+    /// Reads a name and returns that of the rule it stands for: a parameter stands for its argument.
+    fn name(&mut self) -> Result<String> {
+        let start = self.cursor.pos;
+        let name = self.cursor.take_while(in_name);
+        if self.cursor.peek() == Some('{') {
+            return self.used_template(name, start);
+        }
+        let argument = self.arguments.iter().find(|(parameter, _)| *parameter == name);
+        Ok(argument.map_or_else(|| name.to_owned(), |(_, rule)| rule.clone()))
     }
 
     /// Reads everything up to the next definition.
@@ -299,15 +465,14 @@ impl<'a> LarkParser<'a> {
 
     fn reference(&mut self) -> Result<ExprId> {
         let start = self.cursor.pos;
-        let name = self.cursor.take_while(in_name);
-        self.refuse_template(start)?;
-        let terminal = is_terminal(name);
+        let name = self.name()?;
+        let terminal = is_terminal(&name);
         if !self.in_rule && !terminal {
             let message = format!("a terminal refers to the rule `{name}`");
             let hint = "terminals (in upper case) may refer to terminals only";
             return Err(self.cursor.invalid(message, self.span(start), hint));
         }
-        let rule = self.grammar.rule(name, (start, self.cursor.pos));
+        let rule = self.grammar.rule(&name, (start, self.cursor.pos));
         let expr = self.grammar.push(Expr::Rule(rule));
         Ok(if terminal { self.token(expr) } else { expr })
     }
@@ -317,7 +482,7 @@ impl<'a> LarkParser<'a> {
         let text = self.cursor.string()?;
         let expr = if self.cursor.rest().starts_with("..") {
             self.range(&text, start)?
-        } else if self.flags(start, "i")?.0 {
+        } else if self.flags(start, "i")?.contains('i') {
             regex::any_case(&text, &mut self.grammar)
         } else {
             self.grammar.push(Expr::Literal(text.into_bytes()))
@@ -345,14 +510,14 @@ impl<'a> LarkParser<'a> {
         }
     }
 
-    /// Reads the flags after a string or pattern; returns whether `i` and `s` are among them.
-    fn flags(&mut self, start: usize, known: &str) -> Result<(bool, bool)> {
+    /// Reads the flags after a string or pattern.
+    fn flags(&mut self, start: usize, known: &str) -> Result<&'a str> {
         let flags = self.cursor.take_while(|c| c.is_ascii_alphabetic());
         if let Some(unknown) = flags.chars().find(|&c| !known.contains(c)) {
             let message = format!("the flag `{unknown}` is not supported here");
             return Err(self.unsupported(&message, start, &format!("the flags are: {known}")));
         }
-        Ok((flags.contains('i'), flags.contains('s')))
+        Ok(flags)
     }
 
     fn regex(&mut self) -> Result<ExprId> {
@@ -367,16 +532,23 @@ impl<'a> LarkParser<'a> {
                     pattern.push('\\');
                     pattern.extend(self.cursor.bump());
                 }
-                Some(c) if c != '\n' => pattern.push(c),
-                _ => {
-                    let hint = "close it with `/`; comments begin with `//`";
-                    return Err(self.cursor.invalid("unclosed pattern", (start, start + 1), hint));
-                }
+                Some(c) => pattern.push(c),
+                None => return Err(self.unclosed_pattern(start)),
             }
         }
-        let flags = self.flags(start, "isu")?;
+        // Only a pattern that ignores blanks has several lines.
+        let is_flag = |c: &char| c.is_ascii_alphabetic();
+        if pattern.contains('\n') && !self.cursor.rest().chars().take_while(is_flag).any(|c| c == 'x') {
+            return Err(self.unclosed_pattern(start));
+        }
+        let flags = self.flags(start, "ilmsux")?;
         let expr = regex::expression(&pattern, flags, self.span(start), &mut self.grammar)?;
         Ok(self.token(expr))
+    }
+
+    fn unclosed_pattern(&self, start: usize) -> Error {
+        let hint = "close it with `/`; comments begin with `//`";
+        self.cursor.invalid("unclosed pattern", (start, start + 1), hint)
     }
 
     /// Reads an embedded JSON Schema.
@@ -492,11 +664,8 @@ impl<'a> LarkParser<'a> {
             let hint = format!("it has {}", COMMON_TERMINALS.map(|terminal| terminal.0).join(", "));
             return Err(self.unsupported(&message, start, &hint));
         };
-        let body = regex::expression(pattern, (false, false), span, &mut self.grammar)?;
-        self.grammar.define(alias, body, span)?;
-        let rule = self.grammar.rule(alias, span);
-        self.grammar.rules[rule as usize].implied = true;
-        Ok(())
+        let body = regex::expression(pattern, "", span, &mut self.grammar)?;
+        self.define_implied(alias, body, span)
     }
 }
 

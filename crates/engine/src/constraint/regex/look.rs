@@ -25,7 +25,7 @@ const OPENINGS: [(&str, bool, bool); 4] =
     [("(?<=", false, false), ("(?<!", false, true), ("(?=", true, false), ("(?!", true, true)];
 
 /// A pattern in which look-arounds are groups.
-pub(super) struct Renamed {
+pub(in crate::constraint) struct Renamed {
     pub text: String,
     /// For each opening: its place in the pattern and in `text`, and its form.
     openings: Vec<(usize, usize, &'static (&'static str, bool, bool))>,
@@ -38,7 +38,7 @@ fn name(number: usize) -> String {
 
 impl Renamed {
     /// Renames the look-arounds of a pattern.
-    pub(super) fn new(pattern: &str) -> Renamed {
+    pub(in crate::constraint) fn new(pattern: &str) -> Renamed {
         let (mut text, mut openings) = (String::with_capacity(pattern.len()), Vec::new());
         let (mut at, mut classes) = (0, 0);
         while let Some(c) = pattern[at..].chars().next() {
@@ -71,7 +71,7 @@ impl Renamed {
         Renamed { text, openings }
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    pub(in crate::constraint) fn is_empty(&self) -> bool {
         self.openings.is_empty()
     }
 
@@ -95,7 +95,7 @@ impl Renamed {
     ///
     /// # Errors
     /// `TooComplex` for too many look-arounds, `Unsupported` for line anchors next to them.
-    pub(super) fn resolve(&self, hir: &Hir, pattern: &str) -> Result<(Hir, Looks)> {
+    pub(in crate::constraint) fn resolve(&self, hir: &Hir, pattern: &str) -> Result<(Hir, Looks)> {
         let mut resolver = Resolver { renamed: self, pattern, looks: Looks::default(), found: 0 };
         let resolved = resolver.part(hir)?;
         if resolver.found < self.openings.len() {
