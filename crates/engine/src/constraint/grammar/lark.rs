@@ -58,7 +58,7 @@ use crate::warning::{Warning, WarningKind};
 const DIRECTIVES: [&str; 6] = ["ignore", "import", "declare", "extend", "override", "llguidance"];
 
 /// The terminals that can be imported from `common`, as regular expressions.
-const COMMON_TERMINALS: [(&str, &str); 20] = [
+const COMMON_TERMINALS: [(&str, &str); 24] = [
     ("INT", "[0-9]+"),
     ("SIGNED_INT", "[+-]?[0-9]+"),
     ("DECIMAL", r"[0-9]+\.[0-9]*|\.[0-9]+"),
@@ -78,6 +78,10 @@ const COMMON_TERMINALS: [(&str, &str); 20] = [
     ("CR", r"\r"),
     ("LF", r"\n"),
     ("NEWLINE", r"(\r?\n)+"),
+    ("SH_COMMENT", r"#[^\n]*"),
+    ("CPP_COMMENT", r"//[^\n]*"),
+    ("SQL_COMMENT", r"--[^\n]*"),
+    ("C_COMMENT", r"/\*([^*]|\*+[^*/])*\*+/"),
     // Quotes inside are escaped; a backslash before the closing quote would escape it.
     ("ESCAPED_STRING", r#""([^"\\\n]|\\[^\n])*""#),
 ];
@@ -255,7 +259,10 @@ impl<'a> LarkParser<'a> {
             self.blanks();
             let name = self.cursor.take_while(in_name);
             if name.is_empty() || parameters.contains(&name) {
-                return Err(self.cursor.unexpected().hint("parameters are different names: `list{item, sep}: ...`"));
+                return Err(self
+                    .cursor
+                    .unexpected()
+                    .hint("parameters are different names: `list{item, sep}: ...`"));
             }
             parameters.push(name);
             self.blanks();

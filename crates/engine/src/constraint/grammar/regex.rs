@@ -55,7 +55,9 @@ pub(super) fn expression(pattern: &str, flags: &str, span: Span, grammar: &mut G
     });
     converted.map_err(|error| {
         let hint = match error.kind() {
-            ErrorKind::InvalidPattern => "literal braces, brackets and other operators are written with a backslash",
+            ErrorKind::InvalidPattern => {
+                "literal braces, brackets and other operators are written with a backslash"
+            }
             _ => "look-around sees the text of its terminal only; spell the alternatives out",
         };
         grammar.fault(error.kind(), format!("in this pattern: {}", error.message()), span, hint)

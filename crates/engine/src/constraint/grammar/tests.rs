@@ -79,7 +79,7 @@ proptest! {
     }
 
     #[test]
-    fn lark_never_panics(text in r#"(start: |\na: |\nA: |start|a|A|"x"|/x/|%ignore |%import common|%json |[()|?*+{},"\[\]~\\./!\n 0-9-]|\PC){0,24}"#) {
+    fn lark_never_panics(text in r#"(start: |\na: |\nA: |\nt\{x\}: |t\{a\}|t\{|\}|start|a|A|"x"|/x/|/\(\?!x\)x\*/|%ignore |%import common|%json |[()|?*+{},"\[\]~\\./!\n 0-9-]|\PC){0,24}"#) {
         if let Err(e) = lark::parse_from(&text, &Policy::default(), None) {
             let _ = e.to_string();
         }
