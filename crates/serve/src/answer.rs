@@ -31,11 +31,11 @@ pub(super) struct AnswerCall {
 
 impl AnswerParts {
     /// Reads a whole answer.
-    pub(crate) fn of(format: &ReplyFormat, text: &str) -> Self {
+    pub(crate) fn of(format: &ReplyFormat, output: &Output) -> Self {
         let mut reader = ReplyReader::new(format.clone());
         let mut parts = AnswerParts::default();
-        let mut pieces = reader.push(text);
-        pieces.extend(reader.finish());
+        let mut pieces = reader.push(&output.text);
+        pieces.extend(reader.finish(is_cut(output)));
         for piece in pieces {
             parts.add(&piece);
         }
@@ -102,6 +102,11 @@ pub(super) fn finish_reason(output: &Output, calls: bool) -> &'static str {
         _ if calls => "tool_calls",
         _ => "stop",
     }
+}
+
+/// Returns true if the output may end anywhere in its format.
+pub(super) fn is_cut(output: &Output) -> bool {
+    finish_reason(output, false) == "length" || stop_reason(output) != Value::Null
 }
 
 /// Returns the stop text or stop token that ended the output.

@@ -66,7 +66,7 @@ async fn answer(app: Arc<App>, body: Body, protocol: Protocol) -> ApiResult<Resp
         return stream::respond(app, running, &format, choices, writer).await;
     }
     let outputs = running.outputs(&app.metrics).await?;
-    writer.parts = outputs.iter().map(|output| AnswerParts::of(&format, &output.text)).collect();
+    writer.parts = outputs.iter().map(|output| AnswerParts::of(&format, output)).collect();
     Ok(json_response(&writer.whole(&outputs)))
 }
 

@@ -4,7 +4,8 @@
 //! between fixed texts. Calls of other styles are read at the end, by the parser of the engine.
 //!
 //! # Cost
-//! Linear in the reply; what may be the beginning of a marker is held back.
+//! Linear in the reply; what may be the beginning of a marker is held back. The marks of a call are
+//! never content: what a cut leaves of a call is left out.
 
 use ffwd_runtime::constraint::tools::{ToolCall, ToolStyle, Tools};
 
@@ -16,6 +17,12 @@ const CUSTOM: &str = "<custom_tool_call name=\"";
 const CUSTOM_MID: &str = "\">\n";
 /// The text after the input of a custom tool.
 const CUSTOM_END: &str = "\n</custom_tool_call>";
+/// The texts that begin the header of a message in harmony.
+const HEADERS: [&str; 3] = ["<|channel|>", "<|start|>", " to=functions."];
+/// The end of such a header.
+const MESSAGE: &str = "<|message|>";
+/// The texts that end such a message.
+const MESSAGE_ENDS: [&str; 5] = ["<|end|>", "<|return|>", "<|call|>", "<|start|>", "<|channel|>"];
 
 /// A part of a reply.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -79,6 +86,12 @@ enum Phase {
     Whole,
     /// A reply that begins like a call in another spelling, such as bare JSON.
     Bare,
+    /// Before or in the header of a message in harmony.
+    Header,
+    /// The text of a message in harmony.
+    Message {
+        thought: bool,
+    },
 }
 
 /// The reader.
@@ -89,6 +102,8 @@ pub(super) struct ReplyReader {
     pieces: Vec<ReplyPiece>,
     /// True once a part of the answer is certain.
     begun: bool,
+    /// For harmony: whether there was a message of the answer, and one of the thinking.
+    messages: [bool; 2],
 }
 
 /// Returns the text by which a call in this style begins.
@@ -118,11 +133,21 @@ fn call_texts(style: ToolStyle) -> Option<CallTexts> {
 
 impl ReplyReader {
     pub(crate) fn new(format: ReplyFormat) -> Self {
+        let channels = format.style == ToolStyle::Harmony;
         let phase = match format.thinking {
+            ThinkingFormat::Absent if channels && format.functions.is_some() => Phase::Header,
             ThinkingFormat::Absent => Phase::Content,
+            _ if channels => Phase::Header,
             ThinkingFormat::Optional | ThinkingFormat::Certain => Phase::Start,
         };
-        ReplyReader { format, phase, pending: String::new(), pieces: Vec::new(), begun: false }
+        ReplyReader {
+            format,
+            phase,
+            pending: String::new(),
+            pieces: Vec::new(),
+            begun: false,
+            messages: [false; 2],
+        }
     }
 
     /// Reads more text; returns the parts that are certain.
@@ -132,28 +157,66 @@ impl ReplyReader {
         std::mem::take(&mut self.pieces)
     }
 
-    /// Returns the rest at the end of the reply.
-    pub(crate) fn finish(&mut self) -> Vec<ReplyPiece> {
+    /// Returns the rest at the end of the reply. With `cut`, a limit or a stop text ended it, so the
+    /// beginning of a mark is one.
+    pub(crate) fn finish(&mut self, cut: bool) -> Vec<ReplyPiece> {
         while self.step() {}
         if matches!(self.phase, Phase::Bare) && !self.bare() {
             self.phase = Phase::Content;
             self.begun = true;
+            if cut && self.begins_call() {
+                self.pending.clear();
+            }
             while self.step() {}
         }
-        let rest = std::mem::take(&mut self.pending);
+        let mut rest = std::mem::take(&mut self.pending);
+        let marks = self.marks();
+        if cut && !marks.is_empty() {
+            rest.truncate(rest.len() - held_back(&rest, &marks));
+        }
         match self.phase {
-            Phase::Thinking => self.emit(rest, ReplyPiece::Reasoning),
-            Phase::Whole => self.whole(rest),
+            Phase::Thinking | Phase::Message { thought: true } => self.emit(rest, ReplyPiece::Reasoning),
+            Phase::Whole => self.whole(&rest),
             Phase::Input => self.emit(rest, ReplyPiece::Arguments),
-            // Only the end of a call is missing.
+            // Only the end of a call is missing, or most of it.
             Phase::CallEnd { .. }
             | Phase::Arguments { .. }
             | Phase::AfterCall
             | Phase::BeforeThinking
-            | Phase::AfterThinking => {}
-            Phase::Start | Phase::Content | Phase::Call | Phase::Bare => self.emit(rest, ReplyPiece::Content),
+            | Phase::AfterThinking
+            | Phase::Call
+            | Phase::Header => {}
+            Phase::Start | Phase::Content | Phase::Bare | Phase::Message { thought: false } => {
+                self.emit(rest, ReplyPiece::Content);
+            }
         }
         std::mem::take(&mut self.pieces)
+    }
+
+    /// Returns the texts that end the part that is read.
+    fn marks(&self) -> Vec<&'static str> {
+        match self.phase {
+            Phase::Start => vec![THINK[0]],
+            Phase::Thinking => vec![THINK[1]],
+            Phase::Input => vec![CUSTOM_END],
+            Phase::Message { .. } => MESSAGE_ENDS.to_vec(),
+            Phase::Content | Phase::Whole => {
+                let functions = self.format.functions.as_ref().map(|_| trigger(self.format.style));
+                functions.into_iter().chain(self.format.custom.then_some(CUSTOM)).collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// Returns true if the text that waits is the beginning of a call in another spelling.
+    fn begins_call(&self) -> bool {
+        let bare: String = self.pending.chars().filter(|c| !c.is_whitespace()).collect();
+        let bare = bare.trim_start_matches('`').trim_start_matches("json").trim_start_matches('[');
+        let begins = |name: &str| {
+            let call = format!("{{\"name\":\"{name}\"");
+            call.starts_with(bare) || bare.starts_with(&call)
+        };
+        self.format.functions.as_ref().is_some_and(|tools| tools.names().any(begins))
     }
 
     fn emit(&mut self, text: String, piece: impl Fn(String) -> ReplyPiece) {
@@ -201,8 +264,14 @@ impl ReplyReader {
                     return false;
                 }
                 self.take(if self.pending.starts_with(end) { end.len() } else { 0 });
-                self.phase = Phase::AfterCall;
+                let channels = self.format.style == ToolStyle::Harmony && end.is_empty();
+                self.phase = if channels { Phase::Header } else { Phase::AfterCall };
                 true
+            }
+            Phase::Header => self.header(),
+            Phase::Message { thought } => {
+                let thought = *thought;
+                self.message(thought)
             }
             Phase::Whole | Phase::Bare => false,
         }
@@ -267,13 +336,7 @@ impl ReplyReader {
                 return false;
             }
         }
-        let mut triggers = Vec::new();
-        if self.format.functions.is_some() {
-            triggers.push(trigger(self.format.style));
-        }
-        if self.format.custom {
-            triggers.push(CUSTOM);
-        }
+        let triggers = self.marks();
         let found = triggers.iter().filter_map(|trigger| self.pending.find(trigger)).min();
         let end = found.unwrap_or_else(|| self.pending.len() - held_back(&self.pending, &triggers));
         let text = self.take(end);
@@ -321,6 +384,52 @@ impl ReplyReader {
         found.is_some()
     }
 
+    /// Reads the header of a message in harmony: its channel, or the function that it calls.
+    fn header(&mut self) -> bool {
+        let text = self.pending.trim_start_matches(['\n', '\r']);
+        let ended = ["<|end|>", "<|call|>", "<|return|>"].iter().find_map(|end| text.strip_prefix(end));
+        if let Some(rest) = ended {
+            self.pending = rest.to_owned();
+            return true;
+        }
+        let is_header = HEADERS.iter().any(|header| header.starts_with(text) || text.starts_with(header));
+        if !is_header && !MESSAGE_ENDS.iter().any(|end| end.starts_with(text)) {
+            // Without channels, such as an answer under a constraint.
+            self.phase = Phase::Content;
+            return true;
+        }
+        let Some(length) = text.find(MESSAGE) else { return false };
+        let (head, rest) = (text[..length].to_owned(), text[length + MESSAGE.len()..].to_owned());
+        self.pending = rest;
+        let word = |c: char| c == '<' || c.is_whitespace();
+        let called =
+            head.split_once("to=functions.").map(|(_, name)| name.split(word).next().unwrap_or(name));
+        if let Some(name) = called {
+            self.pieces.push(ReplyPiece::Call { name: name.to_owned(), custom: false, checked: true });
+            self.phase = Phase::Arguments { json: JsonEnd::default(), end: "" };
+            return true;
+        }
+        let thought = head.contains("<|channel|>analysis");
+        self.phase = Phase::Message { thought };
+        // A line for each message.
+        let between =
+            if std::mem::replace(&mut self.messages[usize::from(thought)], true) { "\n" } else { "" };
+        self.emit(between.to_owned(), if thought { ReplyPiece::Reasoning } else { ReplyPiece::Content });
+        true
+    }
+
+    /// Reads the text of a message in harmony.
+    fn message(&mut self, thought: bool) -> bool {
+        let found = MESSAGE_ENDS.iter().filter_map(|end| self.pending.find(end)).min();
+        let end = found.unwrap_or_else(|| self.pending.len() - held_back(&self.pending, &MESSAGE_ENDS));
+        let text = self.take(end);
+        self.emit(text, if thought { ReplyPiece::Reasoning } else { ReplyPiece::Content });
+        if found.is_some() {
+            self.phase = Phase::Header;
+        }
+        found.is_some()
+    }
+
     /// Reads calls in another spelling; returns false, with nothing read, if there are none.
     fn bare(&mut self) -> bool {
         if self.pending.contains(trigger(self.format.style)) {
@@ -341,18 +450,13 @@ impl ReplyReader {
         }
     }
 
-    /// Reads calls that were kept to the end.
-    fn whole(&mut self, text: String) {
-        let read = self.format.functions.as_ref().map(|tools| tools.read(self.format.style, &text));
-        match read {
-            Some(Ok(reply)) => {
-                self.emit(reply.thoughts, ReplyPiece::Reasoning);
-                self.emit(reply.text, ReplyPiece::Content);
-                self.calls(reply.calls, true);
-            }
-            // A call that was cut cannot be read.
-            _ => self.emit(text, ReplyPiece::Content),
-        }
+    /// Reads calls that were kept to the end. One that was cut cannot be read, and is left out.
+    fn whole(&mut self, text: &str) {
+        let Some(tools) = &self.format.functions else { return };
+        let reply = tools.read_beginning(self.format.style, text);
+        // White space between two calls, the second of which is cut, is none either.
+        self.emit(reply.text.trim_end().to_owned(), ReplyPiece::Content);
+        self.calls(reply.calls, true);
     }
 }
 
@@ -405,6 +509,10 @@ fn held_back(text: &str, marks: &[&str]) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use ffwd_runtime::constraint::Policy;
+    use ffwd_runtime::constraint::tools::{Calls, ToolChoice};
+    use ffwd_runtime::matcher::Compiler;
+    use ffwd_runtime::vocab::Vocabulary;
     use serde_json::{Value, json};
 
     use super::*;
@@ -423,11 +531,11 @@ mod tests {
     }
 
     /// Reads a reply in all divisions into two parts, and byte by byte; all must agree.
-    fn read(format: &ReplyFormat, text: &str) -> Vec<ReplyPiece> {
+    fn read(format: &ReplyFormat, text: &str, cut: bool) -> Vec<ReplyPiece> {
         let divided = |parts: &[&str]| {
             let mut reader = ReplyReader::new(format.clone());
             let mut pieces: Vec<ReplyPiece> = parts.iter().flat_map(|part| reader.push(part)).collect();
-            pieces.extend(reader.finish());
+            pieces.extend(reader.finish(cut));
             joined(pieces)
         };
         let whole = divided(&[text]);
@@ -461,9 +569,79 @@ mod tests {
         for line in include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/replies.jsonl")).lines() {
             let (style, text, want): (String, String, Vec<Value>) = serde_json::from_str(line).unwrap();
             let style = ToolStyle::ALL.into_iter().find(|s| format!("{s:?}") == style).unwrap();
-            let pieces = read(&format(style), &text);
+            let pieces = read(&format(style), &text, false);
             let found = pieces.iter().map(shown).filter(|piece| *piece != json!(["content", ""]));
             assert_eq!(found.collect::<Vec<_>>(), want, "{line}");
         }
+    }
+
+    /// Random calls of each style, with text and thinking before them, are cut at every character.
+    #[test]
+    fn what_is_cut_has_the_parts_of_the_whole_and_no_marks() {
+        let tokens: Vec<Vec<u8>> = (0..=255).map(|byte| vec![byte]).chain([b"</s>".to_vec()]).collect();
+        let vocab = Vocabulary::from_token_bytes(&tokens, &[256], vec![256]).unwrap();
+        let compiler = Compiler::new(vocab);
+        let mut state = 1u64;
+        let mut below = |count: usize| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) as usize % count
+        };
+        for style in ToolStyle::ALL {
+            let format = format(style);
+            let choice = ToolChoice { calls: Calls::Required, single: false };
+            let calls = format.functions.as_ref().unwrap().constraint(style, &choice, Policy::default());
+            let grammar = compiler.compile(&calls.unwrap()).unwrap();
+            let before = match style {
+                ToolStyle::Harmony => ["", "<|channel|>analysis<|message|>Hm.<|end|><|start|>assistant"],
+                _ => ["<think>\nHm.\n</think>\n\n", "Well <b> "],
+            };
+            for before in before {
+                let mut matcher = grammar.matcher();
+                for _ in 0..150 {
+                    let bytes: Vec<u32> = (0..128).filter(|&byte| matcher.allows(byte)).collect();
+                    let Some(first) = bytes.first() else { break };
+                    let byte = if below(3) == 0 { bytes[below(bytes.len())] } else { *first };
+                    matcher.accept_token(byte).unwrap();
+                }
+                let end = matcher.shortest_completion(1 << 16).unwrap();
+                let call = [matcher.vocabulary().decode(&matcher.tokens()), end].concat();
+                let text = format!("{before}{}", String::from_utf8(call).unwrap());
+                let whole = content_and_calls(&read(&format, &text, false));
+                assert!(!whole.1.is_empty() && !whole.0.contains(trigger(style)), "{text:?} {whole:?}");
+                for at in text.char_indices().map(|(at, _)| at) {
+                    let (content, calls) = content_and_calls(&read(&format, &text[..at], true));
+                    assert!(whole.0.starts_with(&content), "{style:?} {:?}: {content:?}", &text[..at]);
+                    for (cut, call) in calls.iter().zip(&whole.1) {
+                        assert!(cut.0 == call.0 && call.1.starts_with(&cut.1), "{style:?} {:?}", &text[..at]);
+                    }
+                    assert!(calls.len() <= whole.1.len());
+                }
+            }
+        }
+    }
+
+    /// Calls in another spelling are no text either, once they can be nothing else.
+    #[test]
+    fn heads_of_calls_in_other_spellings_are_no_text() {
+        let content = |text: &str| content_and_calls(&read(&format(ToolStyle::Hermes), text, true)).0;
+        for text in ["{", "```json\n{\"name\": \"ad", "[{\"name\": \"add\", \"arguments\": {\"a\""] {
+            assert_eq!(content(text), "", "{text}");
+        }
+        for text in ["{\"nom\": \"ad", "```json\n{\"name\": \"sub\", "] {
+            assert_eq!(content(text), text);
+        }
+    }
+
+    fn content_and_calls(pieces: &[ReplyPiece]) -> (String, Vec<(String, String)>) {
+        let (mut content, mut calls) = (String::new(), Vec::new());
+        for piece in pieces {
+            match piece {
+                ReplyPiece::Content(text) => content.push_str(text),
+                ReplyPiece::Call { name, .. } => calls.push((name.clone(), String::new())),
+                ReplyPiece::Arguments(text) => calls.last_mut().unwrap().1.push_str(text),
+                ReplyPiece::Reasoning(_) => {}
+            }
+        }
+        (content, calls)
     }
 }

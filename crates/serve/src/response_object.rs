@@ -70,7 +70,7 @@ impl ResponseObject {
 
     /// Returns the items of a whole answer.
     pub(crate) fn items(&mut self, format: &ReplyFormat, output: &Output) -> Vec<Value> {
-        let parts = AnswerParts::of(format, &output.text);
+        let parts = AnswerParts::of(format, output);
         self.unchecked = parts.is_unchecked();
         let mut items = Vec::new();
         if !parts.reasoning.is_empty() {

@@ -15,6 +15,7 @@ use hyper::body::Frame;
 use serde_json::{Value, json};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
+use super::answer::is_cut;
 use super::api_error::{ApiError, ApiResult};
 use super::app::App;
 use super::reply::{ReplyFormat, ReplyPiece, ReplyReader};
@@ -166,7 +167,7 @@ impl<W: EventWriter> StreamTask<W> {
         let pieces = match &message {
             RunMessage::Text(text) => self.readers[index].push(text),
             RunMessage::Forward | RunMessage::Traced(_) => Vec::new(),
-            RunMessage::Done(_) => self.readers[index].finish(),
+            RunMessage::Done(output) => self.readers[index].finish(is_cut(output)),
         };
         for piece in &pieces {
             self.writer.piece(index, piece, events);

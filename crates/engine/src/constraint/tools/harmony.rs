@@ -20,8 +20,7 @@
 use serde_json::{Value, json};
 
 use super::parse_reply::Reader;
-use super::reply::{Calls, Reply, ToolCall};
-use super::style::CallSyntax;
+use super::reply::{Calls, ToolCall};
 use super::tool::Tool;
 use crate::error::Result;
 
@@ -71,13 +70,7 @@ enum HarmonyMessage {
 }
 
 /// Parses a reply into thoughts, texts for the user, and calls.
-pub(super) fn read(tools: &[Tool], spellings: &[CallSyntax], reply: &str) -> Result<Reply> {
-    let mut reader = Reader::new(tools, spellings, reply);
-    messages(&mut reader)?;
-    Ok(reader.out)
-}
-
-fn messages(reader: &mut Reader<'_>) -> Result<()> {
+pub(super) fn read(reader: &mut Reader<'_>) -> Result<()> {
     // It belongs to the prompt, but some logs contain it.
     reader.skip(NEXT);
     loop {

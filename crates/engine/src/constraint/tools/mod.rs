@@ -198,11 +198,35 @@ impl Tools {
     /// # Errors
     /// `InvalidReply` with the byte at which a call breaks off or is not written in the style.
     pub fn read(&self, style: ToolStyle, reply: &str) -> Result<Reply> {
+        let (reply, end) = self.read_to_end(style, reply);
+        end.map(|()| reply)
+    }
+
+    /// Parses a reply that a limit may have cut: its whole calls and the text before them. What there
+    /// is of a call that was cut is left out.
+    ///
+    /// ```
+    /// # fn main() -> ffwd_engine::Result<()> {
+    /// use ffwd_engine::constraint::tools::{ToolStyle, Tools};
+    ///
+    /// let tools = Tools::parse(r#"[{"name": "add", "parameters": {"type": "object"}}]"#)?;
+    /// let reply = tools.read_beginning(ToolStyle::MistralArgs, "Well. [TOOL_CALLS]add[ARGS]{}[TOOL_CALLS]ad");
+    /// assert_eq!((reply.text.as_str(), reply.calls.len()), ("Well. ", 1));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn read_beginning(&self, style: ToolStyle, reply: &str) -> Reply {
+        self.read_to_end(style, reply).0
+    }
+
+    fn read_to_end(&self, style: ToolStyle, reply: &str) -> (Reply, Result<()>) {
         let spellings = style.spellings();
-        match spellings[0].messages {
-            true => harmony::read(&self.list, &spellings, reply),
-            false => parse_reply::read(&self.list, &spellings, reply),
-        }
+        let mut reader = parse_reply::Reader::new(&self.list, &spellings, reply);
+        let end = match spellings[0].messages {
+            true => harmony::read(&mut reader),
+            false => parse_reply::read(&mut reader),
+        };
+        (reader.out, end)
     }
 
     /// Parses calls that a model wrote in another spelling than it was asked for: JSON with a `name`

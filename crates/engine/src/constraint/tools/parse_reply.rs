@@ -33,9 +33,8 @@ const MAX_DEPTH: usize = 16;
 const MAX_INSPECTED_SCHEMAS: u32 = 2000;
 
 /// Parses a reply in a style whose calls are in tags.
-pub(super) fn read(tools: &[Tool], spellings: &[CallSyntax], reply: &str) -> Result<Reply> {
-    let usual = &spellings[0];
-    let mut reader = Reader::new(tools, spellings, reply);
+pub(super) fn read(reader: &mut Reader<'_>) -> Result<()> {
+    let usual = reader.spellings[0];
     while let Some(found) = reader.rest().find(usual.trigger()) {
         let before = &reader.rest()[..found];
         if reader.out.calls.is_empty() || before != usual.between {
@@ -56,7 +55,7 @@ pub(super) fn read(tools: &[Tool], spellings: &[CallSyntax], reply: &str) -> Res
     }
     let rest = reader.rest();
     reader.out.text.push_str(rest);
-    Ok(reader.out)
+    Ok(())
 }
 
 /// A reply that is being read.
