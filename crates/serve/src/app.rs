@@ -10,6 +10,7 @@ use tokio::time::{Instant, timeout_at};
 use super::ServeOptions;
 use super::answer::unix_seconds;
 use super::api_error::{ApiError, ApiResult};
+use super::body_text::body_text;
 use super::fields::Fields;
 use super::metrics::Metrics;
 use super::model::{LoadedModel, ModelSource, ServedModel};
@@ -77,7 +78,7 @@ impl App {
             }
             Ok(Ok(bytes)) => bytes,
         };
-        String::from_utf8(bytes.into()).map_err(|_| ApiError::field("", "the body is not UTF-8"))
+        body_text(bytes.into()).ok_or_else(|| ApiError::field("", "the body is not UTF-8"))
     }
 
     /// Reads a body into a request, on another thread.

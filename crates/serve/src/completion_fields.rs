@@ -6,7 +6,7 @@ use super::api_error::{ApiError, ApiResult};
 use super::fields::Fields;
 use super::format::{read_format, read_response_format};
 use super::messages::read_messages;
-use super::options::{read_options, read_prediction, reasoning_of};
+use super::options::{read_nested_reasoning, read_options, read_prediction, reasoning_of};
 use super::request::{ChatInput, GenerationRequest, PromptInput, ReasoningRequest};
 use super::tool_fields::read_tools;
 use ffwd_runtime::sample::SamplingParams;
@@ -27,14 +27,12 @@ pub(super) fn read_chat(fields: &mut Fields, defaults: &SamplingParams) -> ApiRe
     read_template_fields(fields, &mut chat)?;
     let mut request = read_shared(fields, PromptInput::Chat(chat), defaults)?;
     let generation = &mut request.generation;
-    generation.tools = read_tools(fields)?;
+    generation.tools = read_tools(fields, &mut generation.warnings)?;
     generation.reasoning = read_reasoning(fields, &mut generation.warnings)?;
-    let newer = fields.count("max_completion_tokens")?;
-    generation.max_tokens = positive("max_tokens", newer.or(fields.count("max_tokens")?))?;
+    generation.max_tokens = fields.limit(&["max_completion_tokens", "max_tokens", "n_predict"])?;
     generation.logprobs = fields.flag("logprobs")?.unwrap_or(false);
     fields.refuse("modalities", &["[\"text\"]"], "this server writes text only")?;
     fields.refuse("audio", &[], "this server writes text only")?;
-    fields.refuse("web_search_options", &[], "this server searches nothing")?;
     fields.refuse("documents", &["[]"], "put texts into messages")?;
     if fields.text("verbosity")?.is_some_and(|verbosity| verbosity != "medium") {
         generation.warnings.push("`verbosity` has no effect: write it in a message".to_owned());
@@ -46,9 +44,9 @@ pub(super) fn read_chat(fields: &mut Fields, defaults: &SamplingParams) -> ApiRe
 pub(super) fn read_text(fields: &mut Fields, defaults: &SamplingParams) -> ApiResult<CompletionRequest> {
     let prompt = read_prompt(fields)?;
     let mut request = read_shared(fields, PromptInput::Text(prompt), defaults)?;
-    // The name in llama.cpp.
-    let limit = fields.count("max_tokens")?.or(fields.count("n_predict")?);
-    request.generation.max_tokens = Some(positive("max_tokens", limit)?.unwrap_or(DEFAULT_MAX_TOKENS));
+    // The last one is the name in llama.cpp.
+    let limit = fields.limit(&["max_tokens", "max_completion_tokens", "n_predict"])?;
+    request.generation.max_tokens = Some(limit.unwrap_or(DEFAULT_MAX_TOKENS));
     request.generation.logprobs = match fields.raw("logprobs").map(|value| value.get()) {
         None | Some("false") => false,
         Some("0" | "1" | "true") => true,
@@ -69,7 +67,8 @@ fn read_shared(
 ) -> ApiResult<CompletionRequest> {
     let mut generation = read_options(fields, prompt, defaults)?;
     let response_format = fields.object("response_format")?;
-    let first = response_format.map(|format| read_response_format(format, false)).transpose()?.flatten();
+    let first =
+        response_format.map(|format| read_response_format(format, "json_schema")).transpose()?.flatten();
     generation.format = read_format(fields, first)?;
     generation.prediction = read_prediction(fields)?;
     let stream = fields.flag("stream")?.unwrap_or(false);
@@ -78,20 +77,15 @@ fn read_shared(
     Ok(CompletionRequest { generation, stream, include_usage })
 }
 
-/// Checks a limit of tokens.
-pub(super) fn positive(param: &str, limit: Option<usize>) -> ApiResult<Option<usize>> {
-    match limit {
-        Some(0) => Err(ApiError::field(param, format!("`{param}` is 0; allow at least one token"))),
-        other => Ok(other),
-    }
-}
-
 /// Reads the fields about the chat template.
 fn read_template_fields(fields: &mut Fields, chat: &mut ChatInput) -> ApiResult<()> {
     let path = fields.path_of("chat_template_kwargs");
     if let Some(value) = fields.raw("chat_template_kwargs") {
         chat.variables = serde_json::from_str(value.get())
             .map_err(|_| ApiError::field(path.clone(), format!("`{path}` must be an object")))?;
+    }
+    if let Some(thinks) = fields.flag("enable_thinking")? {
+        chat.variables.entry("enable_thinking").or_insert(thinks.into());
     }
     fields.refuse("chat_template", &[], "start the server with --chat-template")?;
     let continues = fields.flag("continue_final_message")?.unwrap_or(false);
@@ -112,10 +106,12 @@ fn read_template_fields(fields: &mut Fields, chat: &mut ChatInput) -> ApiResult<
 
 fn read_reasoning(fields: &mut Fields, warnings: &mut Vec<String>) -> ApiResult<Option<ReasoningRequest>> {
     let effort = fields.text("reasoning_effort")?;
+    let nested = read_nested_reasoning(fields, warnings)?;
     if fields.flag("include_reasoning")? == Some(false) {
         warnings.push("`include_reasoning` has no effect: use `reasoning_effort` none".to_owned());
     }
-    effort.map(|effort| reasoning_of(&effort, "reasoning_effort".to_owned())).transpose()
+    let own = effort.map(|effort| reasoning_of(&effort, "reasoning_effort".to_owned())).transpose()?;
+    Ok(own.or(nested))
 }
 
 /// Reads `stream_options`; returns whether a stream ends with the usage.

@@ -171,6 +171,22 @@ impl<'a> Fields<'a> {
         self.value::<u32>(name, "a whole number from 0 to 4294967295").map(|n| n.map(|n| n as usize))
     }
 
+    /// Returns a limit of tokens, under the first of these names that has one. Below 0 there is none,
+    /// as in llama.cpp, so the context is the limit.
+    pub(crate) fn limit(&mut self, names: &[&'static str]) -> ApiResult<Option<usize>> {
+        let mut found = None;
+        for &name in names {
+            let limit = self.integer(name)?;
+            if limit == Some(0) {
+                let param = self.path_of(name);
+                let message = format!("`{param}` is 0; allow at least one token");
+                return Err(ApiError::field(param, message));
+            }
+            found = found.or(limit.map(|limit| u32::try_from(limit).unwrap_or(u32::MAX) as usize));
+        }
+        Ok(found)
+    }
+
     pub(crate) fn flag(&mut self, name: &'static str) -> ApiResult<Option<bool>> {
         self.value(name, "true or false")
     }

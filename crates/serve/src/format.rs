@@ -11,6 +11,9 @@ use ffwd_runtime::constraint::Whitespace;
 /// Longest whitespace between two tokens of JSON for clients that ask for free whitespace.
 const FREE_WHITESPACE: u8 = 32;
 
+/// Members by which a schema is recognised where an object around one may stand.
+const SCHEMA_WORDS: [&str; 7] = ["type", "properties", "$ref", "anyOf", "oneOf", "allOf", "enum"];
+
 /// The value of a member that describes a constraint.
 #[derive(Clone, Copy)]
 enum Member {
@@ -61,6 +64,10 @@ pub(super) fn read_format(
         found.extend(grammar.map(|text| plain(FormatKind::Grammar(text), name)));
     }
     fields.refuse("guided_whitespace_pattern", &[], "use `structured_outputs.disable_any_whitespace`")?;
+    // It says nothing beside another constraint.
+    if found.len() > 1 && matches!(found[0].kind, FormatKind::JsonObject) {
+        found.remove(0);
+    }
     match (found.len(), found.get(1)) {
         (_, Some(second)) => {
             let message = format!("`{}` and `{}` both constrain the output", found[0].param, second.param);
@@ -89,28 +96,30 @@ fn members(fields: &mut Fields, list: &[(&'static str, Member)]) -> ApiResult<Ve
     Ok(found)
 }
 
-/// Reads a `response_format`. The Responses API has its schema in the object itself.
-pub(super) fn read_response_format(mut format: Fields, flat: bool) -> ApiResult<Option<FormatRequest>> {
+/// Reads a `response_format`. `place` is the member with the schema in this protocol. Clients also put
+/// it into the one of the other protocol, with or without the object around it, and beside the type
+/// `json_object`.
+pub(super) fn read_response_format(mut format: Fields, place: &str) -> ApiResult<Option<FormatRequest>> {
     let kind_path = format.path_of("type");
     let kind = format.needed_text("type")?;
     let request = match kind.as_str() {
         "text" => None,
-        "json_object" => {
-            // The form of llama.cpp.
-            let param = format.path_of("schema");
-            Some(match format.raw("schema") {
-                Some(schema) => plain(FormatKind::JsonSchema(text_or_json(schema)), param),
-                None => plain(FormatKind::JsonObject, kind_path),
-            })
-        }
-        "json_schema" if flat => Some(json_schema(&mut format)?),
-        "json_schema" => {
+        "json_object" | "json_schema" if format.has("json_schema") => {
             let path = format.path_of("json_schema");
-            let mut inner = format.object("json_schema")?.ok_or_else(|| ApiError::missing(&path))?;
-            let request = json_schema(&mut inner)?;
-            inner.finish()?;
-            Some(request)
+            let value = format.needed("json_schema")?;
+            let mut inner = Fields::item(value, path.clone())?;
+            let bare = !inner.has("schema") && SCHEMA_WORDS.iter().any(|word| inner.has(word));
+            if bare {
+                Some(plain(FormatKind::JsonSchema(value.get().to_owned()), path))
+            } else {
+                let request = json_schema(&mut inner)?;
+                inner.finish()?;
+                Some(request)
+            }
         }
+        "json_object" | "json_schema" if format.has("schema") => Some(json_schema(&mut format)?),
+        "json_object" => Some(plain(FormatKind::JsonObject, kind_path)),
+        "json_schema" => return Err(ApiError::missing(&format.path_of(place))),
         "structural_tag" => return structural_tag(format).map(Some),
         "regex" | "grammar" => {
             let name = if kind == "regex" { "pattern" } else { "grammar" };
@@ -134,7 +143,7 @@ fn json_schema(fields: &mut Fields) -> ApiResult<FormatRequest> {
     let closed = fields.flag("strict")?.unwrap_or(false);
     let param = fields.path_of("schema");
     let schema = fields.needed("schema")?;
-    let kind = FormatKind::JsonSchema(schema.get().to_owned());
+    let kind = FormatKind::JsonSchema(text_or_json(schema));
     Ok(FormatRequest { closed, ..plain(kind, param) })
 }
 

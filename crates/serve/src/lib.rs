@@ -15,6 +15,7 @@
 mod answer;
 mod api_error;
 mod app;
+mod body_text;
 mod completion_fields;
 mod completions;
 mod fields;

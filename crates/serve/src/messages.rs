@@ -1,15 +1,20 @@
 //! Messages of a chat: from the JSON of a client to the messages of a chat template.
 
 use serde_json::value::RawValue;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::api_error::{ApiError, ApiResult};
+use super::body_text::without_lone_escapes;
 use super::fields::Fields;
 use super::request::ChatInput;
 use ffwd_runtime::Message;
+use ffwd_runtime::decode::JsonStream;
+use ffwd_runtime::extract::PartialRecord;
 
-/// Types of content parts with text.
-const TEXT_PARTS: [&str; 5] = ["text", "input_text", "output_text", "refusal", "summary_text"];
+/// Types of content parts with text. A part may also have none, or be the text itself.
+const TEXT_PARTS: [&str; 6] = ["", "text", "input_text", "output_text", "refusal", "summary_text"];
+/// Types of content parts with earlier thinking, which the model does not see.
+const THOUGHTS: [&str; 4] = ["thinking", "redacted_thinking", "reasoning", "reasoning_text"];
 
 /// Reads `messages`.
 pub(super) fn read_messages(fields: &mut Fields) -> ApiResult<ChatInput> {
@@ -46,11 +51,21 @@ pub(super) fn add_message(chat: &mut ChatInput, message: Value, path: &str) -> A
             return Err(ApiError::field(param, text));
         }
     }
-    // Templates know no developer.
-    if message.get("role").and_then(Value::as_str) == Some("developer") {
-        message.insert("role".into(), "system".into());
+    // The form before there were lists of calls.
+    if let Some(call) = message.remove("function_call").filter(|call| !call.is_null()) {
+        message.insert("tool_calls".into(), json!([{"type": "function", "function": call}]));
     }
-    read_arguments(&mut message, path)?;
+    // Templates know no developer.
+    let role = message.get("role").and_then(Value::as_str);
+    let other = match role {
+        Some("developer") => Some("system"),
+        Some("function") => Some("tool"),
+        _ => None,
+    };
+    if let Some(other) = other {
+        message.insert("role".into(), other.into());
+    }
+    read_arguments(&mut chat.warnings, &mut message, path);
     add(chat, message, path)
 }
 
@@ -78,22 +93,29 @@ fn add(chat: &mut ChatInput, message: Map<String, Value>, path: &str) -> ApiResu
     Ok(())
 }
 
-/// Parses the arguments of calls: clients send them as texts, templates expect objects.
-fn read_arguments(message: &mut Map<String, Value>, path: &str) -> ApiResult<()> {
-    let Some(Value::Array(calls)) = message.get_mut("tool_calls") else { return Ok(()) };
+/// Parses the arguments of calls: clients send them as texts, templates expect objects. Of arguments
+/// that were cut, the values before the cut are kept.
+fn read_arguments(warnings: &mut Vec<String>, message: &mut Map<String, Value>, path: &str) {
+    let Some(Value::Array(calls)) = message.get_mut("tool_calls") else { return };
     for (i, call) in calls.iter_mut().enumerate() {
-        let Some(arguments) = call.get_mut("function").and_then(|f| f.get_mut("arguments")) else { continue };
+        let Some(Value::Object(function)) = call.get_mut("function") else { continue };
+        let arguments = function.entry("arguments").or_insert(Value::Null);
         if let Value::String(text) = arguments {
-            let read =
-                if text.is_empty() { Ok(Value::Object(Map::new())) } else { serde_json::from_str(text) };
-            *arguments = read.map_err(|error| {
-                let param = format!("{path}.tool_calls[{i}].function.arguments");
-                let text = format!("`{param}` is not JSON: {error}");
-                ApiError::field(param, text)
-            })?;
+            let text = without_lone_escapes(std::mem::take(text));
+            *arguments = serde_json::from_str(&text).unwrap_or_else(|error| {
+                if !text.trim().is_empty() {
+                    let param = format!("{path}.tool_calls[{i}].function.arguments");
+                    warnings.push(format!("`{param}` is not JSON; what can be read is kept: {error}"));
+                }
+                let mut partial = PartialRecord::default();
+                JsonStream::new().feed(text.as_bytes()).iter().for_each(|field| partial.update(field));
+                Some(partial.value().clone()).filter(Value::is_object).unwrap_or_default()
+            });
+        }
+        if arguments.is_null() {
+            *arguments = json!({});
         }
     }
-    Ok(())
 }
 
 /// Returns the text of a content: a string, or parts.
@@ -114,7 +136,14 @@ pub(super) fn parts_text(parts: &Value, path: &str) -> ApiResult<String> {
     };
     let mut text = String::new();
     for (i, part) in parts.iter().enumerate() {
+        if let Value::String(part) = part {
+            text.push_str(part);
+            continue;
+        }
         let kind = part.get("type").and_then(Value::as_str).unwrap_or_default();
+        if THOUGHTS.contains(&kind) {
+            continue;
+        }
         let param = format!("{path}[{i}].type");
         if !TEXT_PARTS.contains(&kind) {
             return Err(ApiError::unsupported(param, &format!("{kind:?} is no text")));

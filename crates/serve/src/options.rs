@@ -42,6 +42,8 @@ const REFUSED: &[(&str, &[&str], &str)] = &[
     ("typical_p", &["1", "1.0"], "use `top_p` or `min_p`"),
     ("tfs_z", &["1", "1.0"], "use `top_p` or `min_p`"),
     ("mirostat", &["0"], "use `temperature`"),
+    ("typ_p", &["1", "1.0"], "use `top_p` or `min_p`"),
+    ("top_a", &["0", "0.0"], "use `top_p` or `min_p`"),
     ("dry_multiplier", &["0", "0.0"], "use `frequency_penalty`"),
     ("xtc_probability", &["0", "0.0"], "use `min_p`"),
 ];
@@ -63,24 +65,65 @@ const WITHOUT_EFFECT: &[(&str, &[&str], &str)] = &[
     ("request_id", &[], "the server makes its own"),
     ("guided_decoding_backend", &["\"auto\"", "\"ffwd\""], "there is one engine of constraints"),
     ("add_special_tokens", &["false"], "the chat template and the tokenizer decide"),
+    ("client_metadata", &["{}"], "nothing is stored"),
+    ("web_search_options", &[], "this server searches nothing"),
+    ("max_tool_calls", &[], "it counts calls that the server runs itself, of which there are none"),
+    ("truncation", &["\"disabled\"", "\"auto\""], "the prompt is never shortened"),
+    ("context_management", &["[]"], "the prompt is never shortened"),
+    ("include", &["[]", "[\"reasoning.encrypted_content\"]"], "an answer has all that this server knows"),
+    ("num_ctx", &[], "the context is that of the model"),
+    ("keep_alive", &[], "models stay loaded"),
+    ("ttl", &[], "models stay loaded"),
+    ("thinking", &[], "use `reasoning_effort`"),
+    ("thinking_budget_tokens", &[], "use `reasoning_effort`"),
+    ("reasoning_format", &["\"auto\"", "\"deepseek\""], "thinking is in `reasoning_content`"),
+    ("parse_tool_calls", &["true"], "calls are always read"),
+    ("separate_reasoning", &["true"], "thinking is always apart"),
+    ("stream_reasoning", &["true"], "a stream has all of it"),
+    ("repeat_last_n", &["-1"], "the penalties count all tokens"),
+    ("penalize_nl", &["true"], "a line break counts as any other token"),
+    ("n_keep", &["0"], "the prompt is never shortened"),
+    ("n_discard", &["0"], "the prompt is never shortened"),
+    ("timings_per_token", &["false"], "the times are in the last chunk"),
+    ("return_progress", &["false"], "the prompt has no events"),
+    ("post_sampling_probs", &["false"], "use `logprobs`"),
+    ("samplers", &[], "their order is fixed"),
+    ("mirostat_tau", &[], "`mirostat` is off"),
+    ("mirostat_eta", &[], "`mirostat` is off"),
+    ("dynatemp_range", &["0", "0.0"], "the temperature is fixed"),
+    ("dynatemp_exponent", &[], "the temperature is fixed"),
+    ("xtc_threshold", &[], "`xtc_probability` is 0"),
+    ("dry_base", &[], "`dry_multiplier` is 0"),
+    ("dry_allowed_length", &[], "`dry_multiplier` is 0"),
+    ("dry_penalty_last_n", &[], "`dry_multiplier` is 0"),
+    ("dry_sequence_breakers", &[], "`dry_multiplier` is 0"),
+    ("min_keep", &["0", "1"], "at least one token is kept"),
+    ("provider", &[], "there is one"),
+    ("transforms", &["[]"], "the prompt is never shortened"),
+    ("usage", &[], "an answer always has it, a stream with `stream_options.include_usage`"),
+    ("plugins", &["[]"], "there are none"),
 ];
 
 /// Reads the fields of all generations; the caller adds those of its protocol.
 pub(super) fn read_options(
     fields: &mut Fields,
-    prompt: PromptInput,
+    mut prompt: PromptInput,
     defaults: &SamplingParams,
 ) -> ApiResult<GenerationRequest> {
-    let mut warnings = Vec::new();
+    let mut warnings = match &mut prompt {
+        PromptInput::Chat(chat) => std::mem::take(&mut chat.warnings),
+        PromptInput::Text(_) => Vec::new(),
+    };
     let model = fields.text("model")?;
     let choices = fields.count("n")?.unwrap_or(1);
     if !(1..=MAX_CHOICES).contains(&choices) {
         return Err(ApiError::field("n", format!("`n` must be from 1 to {MAX_CHOICES}, not {choices}")));
     }
-    let stop = fields.texts("stop")?;
-    if stop.len() > MAX_STOPS || stop.iter().any(String::is_empty) {
-        let message = format!("`stop` must be at most {MAX_STOPS} texts, none of them empty");
-        return Err(ApiError::field("stop", message));
+    let mut stop = fields.texts("stop")?;
+    // Some clients send an empty text for none.
+    stop.retain(|text| !text.is_empty());
+    if stop.len() > MAX_STOPS {
+        return Err(ApiError::field("stop", format!("`stop` must be at most {MAX_STOPS} texts")));
     }
     let stop_tokens = fields.tokens("stop_token_ids")?.unwrap_or_default();
     let (sampling, seeded) = read_sampling(fields, defaults)?;
@@ -144,7 +187,11 @@ fn read_sampling(fields: &mut Fields, defaults: &SamplingParams) -> ApiResult<(S
             return Err(ApiError::field("top_k", format!("`top_k` is {n}")).hint("-1 keeps all"));
         }
     }
-    let seed = fields.integer("seed")?;
+    // As in OpenAI's API, the smallest part holds the most probable token.
+    if params.top_p == 0.0 {
+        params.top_p = f32::MIN_POSITIVE;
+    }
+    let seed = fields.value::<i128>("seed", "an integer")?;
     if let Some(seed) = seed.filter(|seed| *seed != -1) {
         params.seed = seed as u64;
     }
@@ -159,6 +206,10 @@ fn read_sampling(fields: &mut Fields, defaults: &SamplingParams) -> ApiResult<(S
 }
 
 fn logit_bias(fields: &mut Fields) -> ApiResult<Vec<(TokenId, f32)>> {
+    if fields.text_of("logit_bias") == Some("[]") {
+        fields.raw("logit_bias");
+        return Ok(Vec::new());
+    }
     let Some(mut biases) = fields.object("logit_bias")? else { return Ok(Vec::new()) };
     let mut list = Vec::new();
     for (name, value) in biases.rest() {
@@ -212,6 +263,31 @@ pub(super) fn read_prediction(fields: &mut Fields) -> ApiResult<Option<String>> 
     let text = super::messages::content_text(value, &content)?;
     prediction.finish()?;
     Ok(Some(text))
+}
+
+/// Reads the object `reasoning`.
+pub(super) fn read_nested_reasoning(
+    fields: &mut Fields,
+    warnings: &mut Vec<String>,
+) -> ApiResult<Option<ReasoningRequest>> {
+    let Some(mut reasoning) = fields.object("reasoning")? else { return Ok(None) };
+    let param = reasoning.path_of("effort");
+    let effort = reasoning.text("effort")?;
+    let effort = match reasoning.flag("enabled")? {
+        Some(enabled) if effort.is_none() => Some(if enabled { "medium" } else { "none" }.to_owned()),
+        _ => effort,
+    };
+    for name in ["summary", "generate_summary", "exclude"] {
+        if reasoning.raw(name).is_some_and(|value| value.get() != "false") {
+            warnings.push(format!("`reasoning.{name}` has no effect: the whole thinking is in the answer"));
+        }
+    }
+    let mut request = effort.map(|effort| reasoning_of(&effort, param)).transpose()?;
+    if let Some(limit) = reasoning.limit(&["max_tokens"])? {
+        let param = reasoning.path_of("max_tokens");
+        request = request.or(Some(ReasoningRequest { budget: Some(limit), param }));
+    }
+    reasoning.finish().map(|()| request)
 }
 
 /// Returns the thinking that an effort asks for.

@@ -56,6 +56,8 @@ pub(super) struct ChatInput {
     pub last_answer: Option<String>,
     /// The beginning of the answer, which the model continues.
     pub begun: Option<String>,
+    /// What the client may not expect.
+    pub warnings: Vec<String>,
 }
 
 /// A constraint, as the client described it.

@@ -12,11 +12,11 @@ use serde_json::{Value, json};
 
 use super::api_error::{ApiError, ApiResult, json_response};
 use super::app::App;
-use super::completion_fields::{positive, read_stream_options};
+use super::completion_fields::read_stream_options;
 use super::fields::Fields;
 use super::format::{read_format, read_response_format};
 use super::messages::{add_message, add_text, content_text};
-use super::options::{read_options, reasoning_of};
+use super::options::{read_nested_reasoning, read_options};
 use super::request::{ChatInput, GenerationRequest, PromptInput};
 use super::response_events::ItemWriter;
 use super::response_object::ResponseObject;
@@ -68,33 +68,22 @@ pub(super) async fn responses(State(app): State<Arc<App>>, body: Body) -> ApiRes
 fn read(fields: &mut Fields, defaults: &SamplingParams) -> ApiResult<ResponsesRequest> {
     let repeated = repeated(fields);
     let mut warnings = Vec::new();
-    let chat = read_input(fields, &mut warnings)?;
+    let chat = read_input(fields)?;
     fields.refuse("n", &["1"], "an answer of this endpoint is one")?;
     let mut request = read_options(fields, PromptInput::Chat(chat), defaults)?;
     let mut first = None;
     if let Some(mut text) = fields.object("text")? {
         let format = text.object("format")?;
-        first = format.map(|format| read_response_format(format, true)).transpose()?.flatten();
+        first = format.map(|format| read_response_format(format, "schema")).transpose()?.flatten();
         if text.text("verbosity")?.is_some_and(|verbosity| verbosity != "medium") {
             warnings.push("`text.verbosity` has no effect: write it in the input".to_owned());
         }
         text.finish()?;
     }
     request.format = read_format(fields, first)?;
-    request.tools = read_tools(fields)?;
-    if let Some(mut reasoning) = fields.object("reasoning")? {
-        let param = reasoning.path_of("effort");
-        let effort = reasoning.text("effort")?;
-        request.reasoning = effort.map(|effort| reasoning_of(&effort, param)).transpose()?;
-        for name in ["summary", "generate_summary"] {
-            if reasoning.raw(name).is_some() {
-                warnings
-                    .push(format!("`reasoning.{name}` has no effect: the whole thinking is in the answer"));
-            }
-        }
-        reasoning.finish()?;
-    }
-    request.max_tokens = positive("max_output_tokens", fields.count("max_output_tokens")?)?;
+    request.tools = read_tools(fields, &mut warnings)?;
+    request.reasoning = read_nested_reasoning(fields, &mut warnings)?;
+    request.max_tokens = fields.limit(&["max_output_tokens", "max_tokens"])?;
     let stream = fields.flag("stream")?.unwrap_or(false);
     read_stream_options(fields, &mut warnings)?;
     read_state(fields)?;
@@ -109,10 +98,7 @@ fn read_state(fields: &mut Fields) -> ApiResult<()> {
     fields.refuse("conversation", &[], stateless)?;
     fields.refuse("background", &["false"], "wait for the answer, or use `stream`")?;
     fields.refuse("prompt", &[], "there are no stored prompts; send `input`")?;
-    fields.refuse("truncation", &["\"disabled\""], "shorten the input")?;
-    fields.refuse("context_management", &["[]"], "shorten the input")?;
-    let only = &["[]", "[\"reasoning.encrypted_content\"]"];
-    fields.refuse("include", only, "an answer has all that this server knows")
+    Ok(())
 }
 
 /// Returns the members that the answer repeats.
@@ -122,7 +108,7 @@ fn repeated(fields: &Fields) -> Value {
     Value::Object(REPEATED.iter().filter_map(of).collect())
 }
 
-fn read_input(fields: &mut Fields, warnings: &mut Vec<String>) -> ApiResult<ChatInput> {
+fn read_input(fields: &mut Fields) -> ApiResult<ChatInput> {
     let mut chat = ChatInput::default();
     if let Some(instructions) = fields.text("instructions")? {
         add_text(&mut chat, "system", instructions, "instructions")?;
@@ -135,7 +121,7 @@ fn read_input(fields: &mut Fields, warnings: &mut Vec<String>) -> ApiResult<Chat
     let items: Vec<&RawValue> = serde_json::from_str(input.get())
         .map_err(|_| ApiError::field("input", "`input` must be a string or a list of items"))?;
     for (i, item) in items.into_iter().enumerate() {
-        add_item(&mut chat, item, format!("input[{i}]"), warnings)?;
+        add_item(&mut chat, item, format!("input[{i}]"))?;
     }
     if chat.messages.is_empty() {
         return Err(ApiError::field("input", "`input` is empty"));
@@ -143,16 +129,8 @@ fn read_input(fields: &mut Fields, warnings: &mut Vec<String>) -> ApiResult<Chat
     Ok(chat)
 }
 
-fn add_item(
-    chat: &mut ChatInput,
-    item: &RawValue,
-    path: String,
-    warnings: &mut Vec<String>,
-) -> ApiResult<()> {
+fn add_item(chat: &mut ChatInput, item: &RawValue, path: String) -> ApiResult<()> {
     let mut fields = Fields::item(item, path.clone())?;
-    for name in ["id", "status", "phase"] {
-        fields.raw(name);
-    }
     let kind = fields.text("type")?.unwrap_or_else(|| "message".to_owned());
     match kind.as_str() {
         "message" => {
@@ -161,39 +139,45 @@ fn add_item(
             let content = fields.needed("content")?;
             let content = content_text(content, &content_path)?;
             let role = if role == "developer" { "system" } else { role.as_str() };
-            add_text(chat, role, content, &path)?;
+            add_text(chat, role, content, &path)
         }
         "function_call" | "custom_tool_call" => {
             let is_function = kind == "function_call";
             let name = fields.needed_text("name")?;
             let id = fields.text("call_id")?;
-            fields.raw("namespace");
-            let member = if is_function { "arguments" } else { "input" };
-            let text = fields.text(member)?.unwrap_or_default();
-            let arguments = if is_function { Value::String(text) } else { json!({"input": text}) };
+            let arguments = match is_function {
+                true => fields.value::<Value>("arguments", "JSON")?.unwrap_or_default(),
+                false => json!({"input": fields.text("input")?.unwrap_or_default()}),
+            };
             let call =
                 json!({"id": id, "type": "function", "function": {"name": name, "arguments": arguments}});
             let message = json!({"role": "assistant", "content": "", "tool_calls": [call]});
-            add_message(chat, message, &path)?;
+            add_message(chat, message, &path)
         }
         "function_call_output" | "custom_tool_call_output" => {
             let id = fields.text("call_id")?;
             let output_path = fields.path_of("output");
             let output = fields.needed("output")?;
             let content = content_text(output, &output_path)?;
-            add_message(chat, json!({"role": "tool", "content": content, "tool_call_id": id}), &path)?;
+            add_message(chat, json!({"role": "tool", "content": content, "tool_call_id": id}), &path)
         }
-        "reasoning" => {
-            fields.rest().for_each(drop);
-            let note = "the model does not see its earlier thinking: items `reasoning` are left out";
-            if !warnings.iter().any(|warning| warning == note) {
-                warnings.push(note.to_owned());
+        _ if is_foreign(&kind) => {
+            let note = format!("`input`: items `{kind}` are left out: the model does not see them");
+            if !chat.warnings.contains(&note) {
+                chat.warnings.push(note);
             }
+            Ok(())
         }
         _ => {
             let why = format!("items of the type {kind:?} are not known here");
-            return Err(ApiError::unsupported(format!("{path}.type"), &why));
+            Err(ApiError::unsupported(format!("{path}.type"), &why))
         }
     }
-    fields.finish()
+}
+
+/// Returns true for items that are no texts and no calls of functions: earlier thinking, and the traces
+/// of tools that run elsewhere.
+fn is_foreign(kind: &str) -> bool {
+    let ends = ["_call", "_call_output", "_list_tools", "_approval_request", "_approval_response"];
+    kind == "reasoning" || kind.starts_with("compaction") || ends.iter().any(|end| kind.ends_with(end))
 }

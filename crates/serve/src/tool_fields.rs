@@ -9,12 +9,18 @@ use super::request::{CustomInput, CustomTool, ToolRequest};
 use ffwd_runtime::constraint::tools::{Calls, Tools};
 
 /// Reads the fields.
-pub(super) fn read_tools(fields: &mut Fields) -> ApiResult<Option<ToolRequest>> {
+pub(super) fn read_tools(fields: &mut Fields, warnings: &mut Vec<String>) -> ApiResult<Option<ToolRequest>> {
     let parallel = fields.flag("parallel_tool_calls")?;
     fields.refuse("functions", &["[]"], "use `tools`")?;
     fields.refuse("function_call", &["\"none\"", "\"auto\""], "use `tool_choice`")?;
-    fields.refuse("max_tool_calls", &[], "use `parallel_tool_calls`")?;
-    let list = fields.list("tools")?.unwrap_or_default();
+    let mut list = fields.list("tools")?.unwrap_or_default();
+    list.retain(|(tool, path)| match foreign_kind(tool) {
+        None => true,
+        Some(kind) => {
+            warnings.push(format!("`{path}` is left out: tools of the type `{kind}` do not run here"));
+            false
+        }
+    });
     let choice_path = fields.path_of("tool_choice");
     let choice = fields.raw("tool_choice");
     if list.is_empty() {
@@ -112,6 +118,14 @@ fn no_tool(name: &str, param: &str) -> Box<ApiError> {
     ApiError::field(param, message)
 }
 
+/// Returns the type of a tool that is neither a function nor a custom tool: it runs at the service that
+/// has it.
+fn foreign_kind(tool: &RawValue) -> Option<String> {
+    let tool: Value = serde_json::from_str(tool.get()).ok()?;
+    let kind = tool.get("type")?.as_str()?;
+    (!["function", "custom"].contains(&kind)).then(|| kind.to_owned())
+}
+
 /// Reads a tool that takes text; returns it with its form in the prompt.
 fn custom_tool(tool: &RawValue, path: &str) -> ApiResult<Option<(CustomTool, Value)>> {
     let mut fields = Fields::item(tool, path.to_owned())?;
@@ -132,6 +146,9 @@ fn custom_tool(tool: &RawValue, path: &str) -> ApiResult<Option<(CustomTool, Val
         Some(format) => custom_input(format)?,
         None => CustomInput::Text,
     };
+    for other in ["strict", "defer_loading", "allowed_callers", "cache_control"] {
+        own.raw(other);
+    }
     own.finish()?;
     let [open, close] = custom_tags(&name);
     let description = format!("{description}\nTo call it, write {open}INPUT{close}").trim().to_owned();
@@ -193,7 +210,20 @@ fn read_choice(choice: &RawValue, path: &str, tools: &mut ToolRequest) -> ApiRes
                 let kind = tool.text("type")?.unwrap_or_default();
                 named(tool, &kind)
             };
-            list.into_iter().map(name).collect::<ApiResult<Vec<String>>>().map(Some)
+            let own = list.into_iter().filter(|(tool, _)| foreign_kind(tool).is_none());
+            own.map(name).collect::<ApiResult<Vec<String>>>().map(Some)
+        }
+        // Forms of Anthropic's API.
+        "tool" => {
+            let name = fields.needed_text("name")?;
+            fields.raw("disable_parallel_tool_use");
+            tools.calls = Some(Calls::Function(name));
+            fields.finish().map(|()| None)
+        }
+        "auto" | "any" | "none" | "required" => {
+            fields.raw("disable_parallel_tool_use");
+            tools.calls = mode(&kind, path)?;
+            fields.finish().map(|()| None)
         }
         _ => Err(ApiError::unknown(&kind_path, &kind, "function, custom and allowed_tools")),
     }

@@ -13,6 +13,7 @@
 
 mod discovery;
 mod jinja;
+mod message_order;
 mod prompt_part;
 mod render;
 mod special_token_guard;
@@ -26,6 +27,7 @@ use ffwd_engine::text::without_mark;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::vocab::Vocabulary;
+use message_order::render_in_order;
 pub use prompt_part::PromptPart;
 use render::Template;
 use special_token_guard::Guard;
@@ -107,6 +109,14 @@ impl Message {
             None => Err(Error::new(ErrorKind::InvalidOption, "a message without a role")
                 .hint("roles are words such as system, user, assistant, tool")),
         }
+    }
+
+    fn role(&self) -> &str {
+        self.0.get("role").and_then(Value::as_str).unwrap_or_default()
+    }
+
+    fn is_system(&self) -> bool {
+        ["system", "developer"].contains(&self.role())
     }
 
     /// Returns the texts of the content.
@@ -263,7 +273,9 @@ impl ChatTemplate {
         }
     }
 
-    /// Renders a conversation as text.
+    /// Renders a conversation as text. If the template refuses the order of the messages, or leaves
+    /// out a system message behind the first one, system messages are joined and moved to the
+    /// beginning, and neighbours of one role are joined.
     ///
     /// To run a prompt, use [`parts`](Self::parts): a plain text does not distinguish the
     /// template's special tokens from the user's text.
@@ -272,8 +284,7 @@ impl ChatTemplate {
     /// Returns an error if the template refuses the messages, uses an unknown function or variable,
     /// or takes too many steps.
     pub fn render(&self, messages: &[Message], options: &ChatOptions) -> Result<String> {
-        let guard = Guard::new(&[], &self.texts(messages, options)?)?;
-        let parts = self.guarded(messages, options, &guard, false)?;
+        let parts = self.guarded(messages, options, &[], false)?;
         Ok(parts.iter().map(PromptPart::as_str).collect())
     }
 
@@ -289,8 +300,7 @@ impl ChatTemplate {
         vocab: &Vocabulary,
     ) -> Result<Vec<PromptPart>> {
         let reserved = vocab.reserved_texts();
-        let guard = Guard::new(&reserved, &self.texts(messages, options)?)?;
-        self.guarded(messages, options, &guard, vocab.normalises_special_tokens())
+        self.guarded(messages, options, &reserved, vocab.normalises_special_tokens())
     }
 
     /// Returns all texts that can occur in the output.
@@ -307,9 +317,17 @@ impl ChatTemplate {
         &self,
         messages: &[Message],
         options: &ChatOptions,
-        guard: &Guard,
+        specials: &[String],
         apart: bool,
     ) -> Result<Vec<PromptPart>> {
+        render_in_order(messages, |messages| {
+            let guard = Guard::new(specials, &self.texts(messages, options)?)?;
+            let rendered = self.rendered(messages, options, &guard)?;
+            Ok(guard.split(&rendered, apart))
+        })
+    }
+
+    fn rendered(&self, messages: &[Message], options: &ChatOptions, guard: &Guard) -> Result<String> {
         let template = self.choose(options)?;
         let list = |values: Vec<Value>| -> Result<Value> {
             values.iter().map(|v| guard.protect_value(v, 0)).collect::<Result<Vec<_>>>().map(Value::Array)
@@ -326,8 +344,7 @@ impl ChatTemplate {
         let tools = if options.tools.is_empty() { Value::Null } else { list(options.tools.clone())? };
         context.insert("tools".into(), tools);
         context.insert("add_generation_prompt".into(), options.add_generation_prompt.into());
-        let rendered = template.render(&context, options.now.unwrap_or_else(SystemTime::now))?;
-        Ok(guard.split(&rendered, apart))
+        template.render(&context, options.now.unwrap_or_else(SystemTime::now))
     }
 }
 
@@ -364,7 +381,7 @@ pub(crate) fn chatml(messages: &[Message], options: &ChatOptions) -> Result<Vec<
     }
     let mut parts = Vec::new();
     for message in messages {
-        let role = message.0.get("role").and_then(Value::as_str).unwrap_or("user");
+        let role = message.role();
         let Some(Value::String(content)) = message.0.get("content") else {
             return Err(Error::new(ErrorKind::Unsupported, "a message whose content is not a text"));
         };

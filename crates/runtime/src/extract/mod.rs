@@ -30,7 +30,6 @@ mod template;
 mod truncated;
 mod wording;
 
-use ffwd_engine::text::without_mark;
 use schemars::{JsonSchema, schema_for};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -72,10 +71,10 @@ pub struct Extraction {
 
 impl Extraction {
     /// Returns the spans of `text` that the values of the record were copied from, as
-    /// [`spans_of`] does. `text` is the text that the record was extracted from. Offsets are those
-    /// after a byte order mark.
+    /// [`spans_of`] does. `text` is the text that the record was extracted from. Offsets count all of
+    /// it, a byte order mark at its beginning included.
     pub fn spans(&self, text: impl AsRef<str>) -> Vec<ValueSpans> {
-        spans_of(&self.text, &self.source_spans, without_mark(text.as_ref()))
+        spans_of(&self.text, &self.source_spans, text.as_ref())
     }
 }
 

@@ -68,19 +68,11 @@ impl Wording {
     ) -> Result<Prompt> {
         let Values { schema, fields, notes, instructions, examples } = values;
         let user = self.user.render(&[schema, fields, notes, instructions, examples, text]);
-        let joined = || match self.system.is_empty() {
-            true => user.clone(),
-            false => format!("{}\n\n{user}", self.system),
-        };
-        let options = ChatOptions::default();
+        let (system, between) = (&self.system, if self.system.is_empty() { "" } else { "\n\n" });
         if template.is_none() && !Prompt::has_chatml(vocab) {
-            return Ok(Prompt::text(joined() + "\n\nJSON:\n"));
+            return Ok(Prompt::text(format!("{system}{between}{user}\n\nJSON:\n")));
         }
-        if self.system.is_empty() {
-            return Prompt::chat(&[Message::user(&user)], &options, template, vocab);
-        }
-        let both = [Message::system(&self.system), Message::user(&user)];
-        Prompt::chat(&both, &options, template, vocab)
-            .or_else(|_| Prompt::chat(&[Message::user(joined())], &options, template, vocab))
+        let both = [Message::system(system), Message::user(user)];
+        Prompt::chat(&both[usize::from(system.is_empty())..], &ChatOptions::default(), template, vocab)
     }
 }

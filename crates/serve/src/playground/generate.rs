@@ -16,7 +16,6 @@ use tokio::sync::mpsc::Sender;
 use super::{token_json, tokens_json};
 use crate::api_error::{ApiError, ApiResult};
 use crate::app::App;
-use crate::completion_fields::positive;
 use crate::fields::Fields;
 use crate::messages::add_text;
 use crate::options::read_options;
@@ -144,7 +143,7 @@ pub(super) fn read_generation(
     if let Some(constraint) = fields.object("constraint")? {
         request.format = read_constraint(constraint)?;
     }
-    let most = positive("max_tokens", fields.count("max_tokens")?)?;
+    let most = fields.limit(&["max_tokens"])?;
     request.max_tokens = Some(most.unwrap_or(DEFAULT_MAX_TOKENS));
     Ok(request)
 }
