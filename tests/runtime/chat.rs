@@ -18,12 +18,17 @@ use crate::common::models::{config, weights, write_dir};
 
 /// As Qwen has it (a default system message, tools in the system turn, calls and answers in tags), as
 /// Llama 3 (headers around roles, trimmed contents, a date), as Mistral (strict turns, the system message
-/// inside the first user turn), and as SmolLM (ChatML in one loop, without dashes).
-const TEMPLATES: [(&str, &str); 4] = [
+/// inside the first user turn), and as SmolLM (ChatML in one loop, without dashes). The others differ in the
+/// orders of messages that they take.
+const TEMPLATES: [(&str, &str); 8] = [
     ("chatml", include_str!("../data/chat/chatml.jinja")),
     ("llama3", include_str!("../data/chat/llama3.jinja")),
     ("mistral", include_str!("../data/chat/mistral.jinja")),
     ("smollm", include_str!("../data/chat/smollm.jinja")),
+    ("any", include_str!("../data/chat/any.jinja")),
+    ("strict", include_str!("../data/chat/strict.jinja")),
+    ("turns", include_str!("../data/chat/turns.jinja")),
+    ("alternating", include_str!("../data/chat/alternating.jinja")),
 ];
 
 fn template(name: &str) -> ChatTemplate {

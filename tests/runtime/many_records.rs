@@ -149,11 +149,12 @@ fn records_that_are_cut_say_where() {
     assert_eq!(Truncated::of(&other), None);
 }
 
-const SOURCES: [&str; 4] = [
+const SOURCES: [&str; 5] = [
     "Zoë Öz\r\nfrom 東京都 orders 12 lamps, \"blue\" and \\ green.",
     "Cafe\u{301} \u{1f469}\u{200d}\u{1f52c} wrote: the total is 1,840.50 EUR, or 12.5. Café!",
     "to be or not to be, that is 東京 or 東京",
     "a\u{0}b\u{1f600}\u{1f600} 42",
+    "\u{feff}Lu\u{308}men \u{1f600}\r\n12.5 EUR\u{feff} or\r\n\t7",
 ];
 const FREE: &str = r#"{"type": "object", "properties": {"name": {"type": "string", "maxLength": 9},
     "note": {"type": ["string", "null"], "minLength": 3, "maxLength": 12}, "count": {"type": "number"},

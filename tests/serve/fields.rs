@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use serde_json::{Value, json};
 
-use crate::client::{Answer, chat, chat_body, post, server, with_members};
+use crate::client::{Answer, chat, chat_body, post, receive, send, server, with_members};
 use crate::playground;
 
 /// The texts of answers to requests that are honoured: endpoint, members on top of a sound request, text.
@@ -12,6 +12,10 @@ const CONSTRAINTS: &str = include_str!("constraints.jsonl");
 
 /// Faults: endpoint, members on top of a sound request, status, and the error as it is sent.
 const REFUSALS: &str = include_str!("refusals.jsonl");
+
+/// Requests of other clients that are answered: endpoint, members on top of a sound request, and what
+/// each of the warnings names; without one, there are none.
+const ACCEPTED: &str = include_str!("accepted.jsonl");
 
 /// Sends a sound request to an endpoint, with these members on top.
 fn ask(address: SocketAddr, path: &str, more: &Value) -> Answer {
@@ -36,6 +40,40 @@ fn constraints_of_other_servers_are_honoured() {
         };
         assert_eq!(text, want, "{line}");
     }
+}
+
+#[test]
+fn requests_of_other_clients_are_answered() {
+    let server = server(|_| {});
+    for line in ACCEPTED.lines() {
+        let (path, mut more, named): (String, Value, Vec<String>) = serde_json::from_str(line).unwrap();
+        if path == "/v1/chat/completions" && !line.contains("-1") && more["max_tokens"].is_null() {
+            more["max_tokens"] = 2.into();
+        }
+        let answer = ask(server.address(), &path, &more);
+        assert_eq!(answer.status, 200, "{line} {answer:?}");
+        let warnings = answer.json()["ffwd"]["warnings"].to_string();
+        assert!(named.iter().all(|name| warnings.contains(name)), "{line} {warnings}");
+        assert_eq!(named.is_empty(), warnings == "[]", "{line} {warnings}");
+    }
+}
+
+#[test]
+fn what_a_client_cuts_reaches_the_model() {
+    let server = server(|_| {});
+    let prompt = |body: &str| {
+        let answer = receive(send(server.address(), "POST", "/tokenize", "", body)).unwrap();
+        answer.json()["token_strs"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|t| t.as_str().unwrap())
+            .collect::<String>()
+    };
+    let body = |text: &str| format!("{{\"return_token_strs\": true, \"prompt\": \"{text}\"}}");
+    // Half a character, and a whole one.
+    assert_eq!(prompt(&body("a\\ud83d b")).replace('\u{fffd}', ""), "a b");
+    assert_eq!(prompt(&body("a\\u00e9 \\\\ud83d")), "aé \\ud83d");
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! The bodies of `/v1/chat/completions` and `/v1/completions`.
 
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 use super::api_error::{ApiError, ApiResult};
 use super::fields::Fields;
@@ -30,7 +31,7 @@ pub(super) fn read_chat(fields: &mut Fields, defaults: &SamplingParams) -> ApiRe
     generation.tools = read_tools(fields, &mut generation.warnings)?;
     generation.reasoning = read_reasoning(fields, &mut generation.warnings)?;
     generation.max_tokens = fields.limit(&["max_completion_tokens", "max_tokens", "n_predict"])?;
-    generation.logprobs = fields.flag("logprobs")?.unwrap_or(false);
+    generation.logprobs = read_logprobs(fields)?;
     fields.refuse("modalities", &["[\"text\"]"], "this server writes text only")?;
     fields.refuse("audio", &[], "this server writes text only")?;
     fields.refuse("documents", &["[]"], "put texts into messages")?;
@@ -47,16 +48,21 @@ pub(super) fn read_text(fields: &mut Fields, defaults: &SamplingParams) -> ApiRe
     // The last one is the name in llama.cpp.
     let limit = fields.limit(&["max_tokens", "max_completion_tokens", "n_predict"])?;
     request.generation.max_tokens = Some(limit.unwrap_or(DEFAULT_MAX_TOKENS));
-    request.generation.logprobs = match fields.raw("logprobs").map(|value| value.get()) {
-        None | Some("false") => false,
-        Some("0" | "1" | "true") => true,
-        Some(_) => {
-            let why = "only the log-probabilities of the chosen tokens are reported; use 1";
-            return Err(ApiError::unsupported("logprobs", why));
-        }
-    };
+    request.generation.logprobs = read_logprobs(fields)?;
     fields.refuse("suffix", &["\"\""], "this server continues texts only")?;
     Ok(request)
+}
+
+/// Reads `logprobs`: a flag in a chat, a number of further tokens for a text.
+fn read_logprobs(fields: &mut Fields) -> ApiResult<bool> {
+    match fields.raw("logprobs").map(RawValue::get) {
+        None | Some("false") => Ok(false),
+        Some("0" | "1" | "true") => Ok(true),
+        Some(_) => {
+            let why = "only the log-probabilities of the chosen tokens are reported; use 1";
+            Err(ApiError::unsupported("logprobs", why))
+        }
+    }
 }
 
 /// Reads the fields that both protocols have.
@@ -110,8 +116,7 @@ fn read_reasoning(fields: &mut Fields, warnings: &mut Vec<String>) -> ApiResult<
     if fields.flag("include_reasoning")? == Some(false) {
         warnings.push("`include_reasoning` has no effect: use `reasoning_effort` none".to_owned());
     }
-    let own = effort.map(|effort| reasoning_of(&effort, "reasoning_effort".to_owned())).transpose()?;
-    Ok(own.or(nested))
+    effort.map_or(Ok(nested), |effort| reasoning_of(&effort, "reasoning_effort".to_owned()))
 }
 
 /// Reads `stream_options`; returns whether a stream ends with the usage.

@@ -136,7 +136,9 @@ impl<'a> Fields<'a> {
         what: &str,
     ) -> ApiResult<Option<T>> {
         let Some(value) = self.raw(name) else { return Ok(None) };
-        serde_json::from_str(value.get()).map(Some).map_err(|_| self.wrong(name, what, value))
+        // Some clients have floats only.
+        let whole = |_| serde_json::from_str(value.get().strip_suffix(".0").unwrap_or_default());
+        serde_json::from_str(value.get()).or_else(whole).map(Some).map_err(|_| self.wrong(name, what, value))
     }
 
     fn wrong(&self, name: &str, what: &str, value: &RawValue) -> Box<ApiError> {

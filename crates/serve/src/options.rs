@@ -48,60 +48,41 @@ const REFUSED: &[(&str, &[&str], &str)] = &[
     ("xtc_probability", &["0", "0.0"], "use `min_p`"),
 ];
 
-/// Fields without effect here: name, values that need no warning, reason.
+/// Fields without effect here: names, values that need no warning, reason.
 const WITHOUT_EFFECT: &[(&str, &[&str], &str)] = &[
-    ("user", &[], "this server keeps no accounts"),
-    ("safety_identifier", &[], "this server keeps no accounts"),
-    ("metadata", &["{}"], "nothing is stored"),
+    ("user safety_identifier", &[], "this server keeps no accounts"),
+    ("metadata client_metadata", &["{}"], "nothing is stored"),
     ("store", &["false"], "nothing is stored"),
     ("service_tier", &["\"auto\"", "\"default\""], "there is one tier"),
-    ("prompt_cache_key", &[], "common beginnings of prompts are found without a key"),
+    ("prompt_cache_key prompt_cache_options", &[], "common beginnings of prompts are found without a key"),
     ("prompt_cache_retention", &[], "the least recently used prefix is dropped"),
     ("cache_prompt", &["true"], "common beginnings of prompts are always kept"),
     ("cache_salt", &[], "the prefix cache is shared"),
-    ("id_slot", &["-1"], "there are no slots"),
-    ("slot_id", &["-1"], "there are no slots"),
+    ("id_slot slot_id", &["-1"], "there are no slots"),
     ("priority", &["0"], "requests run in the order of their arrival"),
     ("request_id", &[], "the server makes its own"),
     ("guided_decoding_backend", &["\"auto\"", "\"ffwd\""], "there is one engine of constraints"),
     ("add_special_tokens", &["false"], "the chat template and the tokenizer decide"),
-    ("client_metadata", &["{}"], "nothing is stored"),
-    ("web_search_options", &[], "this server searches nothing"),
+    ("include", &["[]", "[\"reasoning.encrypted_content\"]"], "an answer has all that this server knows"),
+    ("web_search_options plugins", &["[]"], "this server searches nothing, and has no plug-ins"),
     ("max_tool_calls", &[], "it counts calls that the server runs itself, of which there are none"),
     ("truncation", &["\"disabled\"", "\"auto\""], "the prompt is never shortened"),
-    ("context_management", &["[]"], "the prompt is never shortened"),
-    ("include", &["[]", "[\"reasoning.encrypted_content\"]"], "an answer has all that this server knows"),
+    ("context_management transforms", &["[]"], "the prompt is never shortened"),
+    ("n_keep n_discard", &["0"], "the prompt is never shortened"),
     ("num_ctx", &[], "the context is that of the model"),
-    ("keep_alive", &[], "models stay loaded"),
-    ("ttl", &[], "models stay loaded"),
-    ("thinking", &[], "use `reasoning_effort`"),
-    ("thinking_budget_tokens", &[], "use `reasoning_effort`"),
+    ("keep_alive ttl", &[], "models stay loaded"),
+    ("options", &[], "its members belong into the body itself"),
+    ("think thinking thinking_budget_tokens", &["false"], "use `reasoning_effort`"),
     ("reasoning_format", &["\"auto\"", "\"deepseek\""], "thinking is in `reasoning_content`"),
-    ("parse_tool_calls", &["true"], "calls are always read"),
-    ("separate_reasoning", &["true"], "thinking is always apart"),
-    ("stream_reasoning", &["true"], "a stream has all of it"),
-    ("repeat_last_n", &["-1"], "the penalties count all tokens"),
-    ("penalize_nl", &["true"], "a line break counts as any other token"),
-    ("n_keep", &["0"], "the prompt is never shortened"),
-    ("n_discard", &["0"], "the prompt is never shortened"),
-    ("timings_per_token", &["false"], "the times are in the last chunk"),
-    ("return_progress", &["false"], "the prompt has no events"),
-    ("post_sampling_probs", &["false"], "use `logprobs`"),
-    ("samplers", &[], "their order is fixed"),
-    ("mirostat_tau", &[], "`mirostat` is off"),
-    ("mirostat_eta", &[], "`mirostat` is off"),
-    ("dynatemp_range", &["0", "0.0"], "the temperature is fixed"),
-    ("dynatemp_exponent", &[], "the temperature is fixed"),
-    ("xtc_threshold", &[], "`xtc_probability` is 0"),
-    ("dry_base", &[], "`dry_multiplier` is 0"),
-    ("dry_allowed_length", &[], "`dry_multiplier` is 0"),
-    ("dry_penalty_last_n", &[], "`dry_multiplier` is 0"),
-    ("dry_sequence_breakers", &[], "`dry_multiplier` is 0"),
-    ("min_keep", &["0", "1"], "at least one token is kept"),
-    ("provider", &[], "there is one"),
-    ("transforms", &["[]"], "the prompt is never shortened"),
+    ("separate_reasoning stream_reasoning parse_tool_calls", &["true"], "this is always done"),
+    ("timings_per_token return_progress post_sampling_probs", &["false"], "an answer has its own statistics"),
+    ("repeat_last_n penalize_nl", &["-1", "true"], "the penalties count all tokens"),
+    ("samplers min_keep", &["0", "1"], "the order of the samplers is fixed, and one token is always kept"),
+    ("dynatemp_range dynatemp_exponent", &["0", "0.0"], "the temperature is fixed"),
+    ("mirostat_tau mirostat_eta xtc_threshold", &[], "this sampler is off"),
+    ("dry_base dry_allowed_length dry_penalty_last_n dry_sequence_breakers", &[], "this sampler is off"),
+    ("provider safe_prompt", &[], "there is one server, and the prompt stays as it is"),
     ("usage", &[], "an answer always has it, a stream with `stream_options.include_usage`"),
-    ("plugins", &["[]"], "there are none"),
 ];
 
 /// Reads the fields of all generations; the caller adds those of its protocol.
@@ -134,9 +115,11 @@ pub(super) fn read_options(
     for (name, harmless, why) in REFUSED {
         fields.refuse(name, harmless, why)?;
     }
-    for (name, harmless, why) in WITHOUT_EFFECT {
-        if fields.raw(name).is_some_and(|value| !harmless.contains(&value.get())) {
-            warnings.push(format!("`{name}` has no effect: {why}"));
+    for (names, harmless, why) in WITHOUT_EFFECT {
+        for name in names.split(' ') {
+            if fields.raw(name).is_some_and(|value| !harmless.contains(&value.get())) {
+                warnings.push(format!("`{name}` has no effect: {why}"));
+            }
         }
     }
     Ok(GenerationRequest {
@@ -273,26 +256,20 @@ pub(super) fn read_nested_reasoning(
     let Some(mut reasoning) = fields.object("reasoning")? else { return Ok(None) };
     let param = reasoning.path_of("effort");
     let effort = reasoning.text("effort")?;
-    let effort = match reasoning.flag("enabled")? {
-        Some(enabled) if effort.is_none() => Some(if enabled { "medium" } else { "none" }.to_owned()),
-        _ => effort,
-    };
-    for name in ["summary", "generate_summary", "exclude"] {
+    for name in ["summary", "generate_summary", "exclude", "enabled", "max_tokens"] {
         if reasoning.raw(name).is_some_and(|value| value.get() != "false") {
-            warnings.push(format!("`reasoning.{name}` has no effect: the whole thinking is in the answer"));
+            let why = "`effort` decides, and the whole thinking is in the answer";
+            warnings.push(format!("`reasoning.{name}` has no effect: {why}"));
         }
     }
-    let mut request = effort.map(|effort| reasoning_of(&effort, param)).transpose()?;
-    if let Some(limit) = reasoning.limit(&["max_tokens"])? {
-        let param = reasoning.path_of("max_tokens");
-        request = request.or(Some(ReasoningRequest { budget: Some(limit), param }));
-    }
-    reasoning.finish().map(|()| request)
+    reasoning.finish()?;
+    effort.map_or(Ok(None), |effort| reasoning_of(&effort, param))
 }
 
-/// Returns the thinking that an effort asks for.
-pub(super) fn reasoning_of(effort: &str, param: String) -> ApiResult<ReasoningRequest> {
+/// Returns the thinking that an effort asks for; `None` if it leaves that to the server.
+pub(super) fn reasoning_of(effort: &str, param: String) -> ApiResult<Option<ReasoningRequest>> {
     let budget = match effort {
+        "" | "auto" | "default" => return Ok(None),
         "none" => None,
         "minimal" => Some(128),
         "low" => Some(512),
@@ -304,5 +281,5 @@ pub(super) fn reasoning_of(effort: &str, param: String) -> ApiResult<ReasoningRe
             return Err(ApiError::unknown(&param, effort, known));
         }
     };
-    Ok(ReasoningRequest { budget, param })
+    Ok(Some(ReasoningRequest { budget, param }))
 }

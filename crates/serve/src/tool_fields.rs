@@ -194,7 +194,8 @@ fn read_choice(choice: &RawValue, path: &str, tools: &mut ToolRequest) -> ApiRes
     let kind_path = fields.path_of("type");
     let kind = fields.needed_text("type")?;
     match kind.as_str() {
-        "function" | "custom" => {
+        // The last one is the form of Anthropic's API, as are the words below.
+        "function" | "custom" | "tool" => {
             tools.calls = Some(Calls::Function(named(fields, &kind)?));
             Ok(None)
         }
@@ -213,15 +214,7 @@ fn read_choice(choice: &RawValue, path: &str, tools: &mut ToolRequest) -> ApiRes
             let own = list.into_iter().filter(|(tool, _)| foreign_kind(tool).is_none());
             own.map(name).collect::<ApiResult<Vec<String>>>().map(Some)
         }
-        // Forms of Anthropic's API.
-        "tool" => {
-            let name = fields.needed_text("name")?;
-            fields.raw("disable_parallel_tool_use");
-            tools.calls = Some(Calls::Function(name));
-            fields.finish().map(|()| None)
-        }
         "auto" | "any" | "none" | "required" => {
-            fields.raw("disable_parallel_tool_use");
             tools.calls = mode(&kind, path)?;
             fields.finish().map(|()| None)
         }

@@ -35,10 +35,8 @@ pub(super) fn render_in_order(
     if taken {
         return sent;
     }
-    let first = system_first(messages);
-    let alternating = joined(&first);
-    let without_system = joined(&system_in_user(&first));
-    for other in [first, alternating, without_system] {
+    for role in ["system", "user"] {
+        let other = arranged(messages, role);
         if let Ok(parts) = render(&other)
             && shows_system(messages, &parts)
         {
@@ -59,39 +57,21 @@ fn shows_system(messages: &[Message], parts: &[PromptPart]) -> bool {
     texts.all(|text| prompt.contains(text.trim()))
 }
 
-/// Returns the messages with one system message, the first.
-fn system_first(messages: &[Message]) -> Vec<Message> {
+/// Returns the messages with the texts of the system in one message of this role, the first. Neighbours of
+/// the user are joined, and those of the model without calls.
+fn arranged(messages: &[Message], role: &str) -> Vec<Message> {
     let (system, others): (Vec<&Message>, Vec<&Message>) = messages.iter().partition(|m| m.is_system());
     let texts: Vec<&str> = system.into_iter().flat_map(Message::texts).collect();
-    let system = (!texts.is_empty()).then(|| Message::system(texts.join(BETWEEN)));
-    system.into_iter().chain(others.into_iter().cloned()).collect()
-}
-
-/// Moves the text of a system message that is the first into the first message of the user.
-fn system_in_user(messages: &[Message]) -> Vec<Message> {
-    match messages {
-        [system, rest @ ..] if system.is_system() => {
-            let at = rest.iter().position(|message| message.role() == "user").unwrap_or(0);
-            let mut all = rest.to_vec();
-            all.insert(at, Message::user(system.texts().join(BETWEEN)));
-            all
-        }
-        _ => messages.to_vec(),
-    }
-}
-
-/// Joins neighbours of the user, and those of the model without calls.
-fn joined(messages: &[Message]) -> Vec<Message> {
-    let mut all: Vec<Message> = Vec::new();
-    for message in messages {
-        let calls = |m: &Message| m.0.get("tool_calls").is_some_and(|calls| !calls.is_null());
-        match all.last_mut() {
-            Some(last)
-                if ["user", "assistant"].contains(&message.role())
-                    && last.role() == message.role()
-                    && !calls(last)
-                    && !calls(message) =>
-            {
+    let system = (!texts.is_empty()).then(|| Message::new(role, texts.join(BETWEEN)));
+    let can_join = |m: &Message| match m.role() {
+        "user" => true,
+        "assistant" => m.0.get("tool_calls").is_none_or(Value::is_null),
+        _ => false,
+    };
+    let mut all: Vec<Message> = system.into_iter().collect();
+    for message in others {
+        match all.last_mut().filter(|last| last.role() == message.role()) {
+            Some(last) if can_join(last) && can_join(message) => {
                 let texts: Vec<&str> = last.texts().into_iter().chain(message.texts()).collect();
                 let text = Value::String(texts.join(BETWEEN));
                 last.0.insert("content".into(), text);

@@ -170,8 +170,8 @@ mod tests {
     use serde_json::json;
 
     /// Parts of texts that are easy to get wrong: CJK, emoji with joiners, combining marks, line
-    /// ends, quotation marks, numbers, repeated words.
-    const PARTS: [&str; 24] = [
+    /// ends, quotation marks, byte order marks, numbers, repeated words.
+    const PARTS: [&str; 25] = [
         "a",
         "A",
         "東京",
@@ -196,6 +196,7 @@ mod tests {
         "\u{301}",
         "\t",
         "\u{a0}",
+        "\u{feff}",
     ];
 
     fn random_text(random: &mut Random, most: usize) -> String {
