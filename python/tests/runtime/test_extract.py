@@ -99,7 +99,7 @@ def test_spans_quote_the_text(engine):
 
 
 def test_verbatim_strings_are_in_the_text(engine):
-    for text in LETTERS:
+    for text in [*LETTERS, "\ufeff\r\n\U0001f600 " + LETTERS[0].replace("\n", "\r\n")]:
         found = engine.extract(text, TICKET, details=True, verbatim=True)
         spans = found.spans["/customer"]
         assert {text[span.start : span.end] for span in spans} == {found.record["customer"]}

@@ -20,6 +20,7 @@
 
 use std::ops::Range;
 
+use ffwd_engine::text::without_mark;
 use serde::Serialize;
 
 use crate::decode::leaf_values;
@@ -129,10 +130,11 @@ fn only(mut starts: impl Iterator<Item = usize>) -> Vec<usize> {
     }
 }
 
-/// Returns the offsets of a value in a text, overlapping ones included; none of an empty value.
+/// Returns the offsets of a value in a text, overlapping ones included; none of an empty value. A byte
+/// order mark at the beginning is counted and not searched: a record is never copied from it.
 fn occurrences<'a>(text: &'a str, value: &'a str) -> impl Iterator<Item = usize> + 'a {
     let step = value.chars().next().map_or(text.len() + 1, char::len_utf8);
-    let mut from = if value.is_empty() { text.len() + 1 } else { 0 };
+    let mut from = if value.is_empty() { text.len() + 1 } else { text.len() - without_mark(text).len() };
     std::iter::from_fn(move || {
         let start = from + text.get(from..)?.find(value)?;
         from = start + step;
@@ -214,6 +216,7 @@ mod tests {
         let bytes = |n: usize| chars[..n].iter().map(|c| c.len_utf8()).sum::<usize>();
         (0..chars.len())
             .filter(|&at| !wanted.is_empty() && chars[at..].starts_with(&wanted))
+            .filter(|&at| at > 0 || chars[0] != '\u{feff}')
             .map(|at| at..at + wanted.len())
             .filter(|r| {
                 let cut = |at: usize| at > 0 && at < chars.len() && word(chars[at - 1]) && word(chars[at]);
@@ -227,7 +230,7 @@ mod tests {
     fn spans_are_exact_and_those_of_a_naive_search() {
         let mut random = Random::new(5);
         let (mut given, mut repeated, mut absent) = (0, 0, 0);
-        for _ in 0..6000 {
+        for _ in 0..9000 {
             let text = random_text(&mut random, 24);
             let bounds: Vec<usize> = text.char_indices().map(|c| c.0).chain([text.len()]).collect();
             let (a, b) = (*random.pick(&bounds), *random.pick(&bounds));
