@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cache
 from typing import Any, Generic, TypeVar
 
 from .errors import InvalidRecord
@@ -56,6 +55,8 @@ def _of_type(cls: Any) -> RecordType[Any]:
     try:
         import pydantic
         from pydantic import TypeAdapter
+
+        from . import type_schemas
     except ImportError:
         raise ImportError(
             "records of types need pydantic 2: pip install 'ffwd-llm[runtime]'; "
@@ -63,9 +64,11 @@ def _of_type(cls: Any) -> RecordType[Any]:
         ) from None
     try:
         adapter = TypeAdapter(cls)
-        schema = adapter.json_schema(schema_generator=_generator())
+        schema = adapter.json_schema(schema_generator=type_schemas.generator())
     except pydantic.errors.PydanticUserError as error:
         raise TypeError(f"{cls!r} has no JSON Schema: {error}") from error
+    for place, reason in type_schemas.refusals(schema):
+        raise TypeError(f"{cls!r} has no JSON Schema: {place}: {reason}")
 
     def read(text: str) -> Any:
         try:
@@ -87,22 +90,3 @@ def _invalid(text: str, error: Exception) -> InvalidRecord:
     invalid.hint = "say in the schema what the type checks, or loosen the type"
     invalid.record, invalid.text = json.loads(text), text
     return invalid
-
-
-@cache
-def _generator() -> Any:
-    """Return the maker of schemas: pydantic's, without what a model need not read."""
-    from pydantic.json_schema import GenerateJsonSchema
-
-    class Generator(GenerateJsonSchema):
-        # Titles repeat the names of properties, and each is in the prompt.
-        def field_title_should_be_set(self, schema: Any) -> bool:
-            return False
-
-        # A decimal is written as a number; pydantic also allows texts.
-        def decimal_schema(self, schema: Any) -> dict[str, Any]:
-            bounds = ("ge", "gt", "le", "lt", "multiple_of")
-            number = {name: float(schema[name]) for name in bounds if name in schema}
-            return self.float_schema({"type": "float", **number})
-
-    return Generator

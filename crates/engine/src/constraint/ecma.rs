@@ -7,6 +7,9 @@
 //! refused with their span. Letters with a meaning in other dialects (`\A`, `\Z`, `\h`) are errors,
 //! not literals.
 //!
+//! A pattern with a group that only other dialects have, such as `(?i)` or `(?P<name>...)`, is none of
+//! ECMA-262. It has the syntax and meaning of the crate regex-syntax, as pydantic's patterns have.
+//!
 //! A pattern matches anywhere in the text, so the language is that of all texts that *contain* a
 //! match. Anchors are resolved exactly. Repetitions at an open end are
 //! first cut to their minimum, because the text around the match absorbs the rest.
@@ -64,6 +67,10 @@ impl Pattern {
     /// The same as [`parse()`].
     pub(crate) fn parse(pattern: &str) -> Result<Self> {
         check_length(pattern)?;
+        if is_of_other_dialect(pattern) {
+            let (hir, looks) = super::regex::parsed(pattern)?;
+            return Ok(Pattern { hir: trim(hir, true, true), looks });
+        }
         let out = HirBuilder::new(pattern);
         let (hir, looks) = EcmaParser {
             cursor: Cursor::new(pattern),
@@ -102,6 +109,28 @@ impl Pattern {
             _ => std::slice::from_ref(&self.hir),
         })
     }
+}
+
+/// Returns true if a pattern has a group with flags or a named group of Python.
+fn is_of_other_dialect(pattern: &str) -> bool {
+    let (mut chars, mut in_class) = (pattern.char_indices(), false);
+    while let Some((at, c)) = chars.next() {
+        let rest = &pattern[at..];
+        match c {
+            '\\' => drop(chars.next()),
+            ']' => in_class = false,
+            '[' => in_class = true,
+            '(' if !in_class => {
+                let Some(rest) = rest.strip_prefix("(?") else { continue };
+                let end = rest.trim_start_matches(|c: char| "imsuxURL-".contains(c));
+                if rest.starts_with("P<") || end.len() < rest.len() && end.starts_with([':', ')']) {
+                    return true;
+                }
+            }
+            _ => {}
+        }
+    }
+    false
 }
 
 /// Returns the class and counts of a sequence whose items all use the same class.
@@ -329,10 +358,7 @@ impl EcmaParser<'_> {
             return self.out.open(start);
         }
         self.cursor.bump();
-        let hint = match self.cursor.text[start..].starts_with("(?P<") {
-            true => "ECMA writes a named group as `(?<name>...)`",
-            false => "groups are `(...)`, `(?:...)` and `(?<name>...)`; inline flags are not supported",
-        };
+        let hint = "groups are `(...)`, `(?:...)`, `(?<name>...)` and those with flags, such as `(?i:...)`";
         Err(self.invalid("unknown kind of group", start, hint))
     }
 

@@ -2,8 +2,9 @@
 //!
 //! Each language is built from a few nodes or an anchored pattern. It has some hundred byte states;
 //! `idn-email` and `regex` have up to two thousand. No text is accepted that the standard forbids.
-//! Three names of type generators are known, too: `ip` (either version), `partial-time` and
-//! `partial-date-time` (without an offset).
+//! Names of type generators are known, too: `ip` (either version), `partial-time` and
+//! `partial-date-time` (without an offset), and those that pydantic writes, such as `uuid4`, `base64`
+//! and `ipv4network`.
 //!
 //! Where the standard allows more than is sensible to generate, a subset is taken:
 //!
@@ -20,6 +21,8 @@
 //! | `ipv4` | nothing |
 //! | `ipv6` | nothing except zone identifiers, which the standard excludes |
 //! | `uuid` | nothing: any version, either case |
+//! | `uuid1` to `uuid8` | variants other than that of RFC 9562 |
+//! | `ipv4network`, `ipv6network`, `ipvanynetwork` | prefixes other than 8, 16, 24 and 32, or 32, 48, 64 and 128, with zeros after them; masks |
 //! | `uri`, `uri-reference` | IP literals in brackets, ports of more than five digits |
 //! | `iri`, `iri-reference` | the same; characters beyond U+FFFF except U+10000 to U+3FFFD and private ones |
 //! | `uri-template` | the operators that RFC 6570 reserves (`=`, `,`, `!`, `@`, `\|`) |
@@ -73,7 +76,8 @@ pub(crate) fn superset(name: &str, ir: &mut Ir) -> Option<NodeId> {
             "iri" => r"^[a-zA-Z][a-zA-Z0-9+.-]*:[^\0- ]*$",
             "iri-reference" | "uri-template" => r"^[^\0- ]*$",
             "relative-json-pointer" => "^[0-9]+(?:#|/[^]*)?$",
-            "regex" => "^[^]*$",
+            "regex" | "name-email" | "ipv4network" | "ipv6network" | "ipvanynetwork" => "^[^]*$",
+            version if version.len() == 5 && version.starts_with("uuid") => "^[^]*$",
             _ => return None,
         },
         ir,
@@ -85,7 +89,7 @@ type Build = fn(&mut Ir) -> NodeId;
 
 /// The formats by name, each with its builder. Their languages are cached, because parsing a pattern
 /// takes longer than copying its nodes.
-const FORMATS: [(&str, Build); 22] = [
+const FORMATS: [(&str, Build); 40] = [
     ("date", date),
     ("time", time),
     ("date-time", |ir| joined(ir, [date, |ir| ir.bytes("T"), time])),
@@ -111,7 +115,29 @@ const FORMATS: [(&str, Build); 22] = [
     }),
     ("partial-time", partial_time),
     ("partial-date-time", |ir| joined(ir, [date, |ir| ir.bytes("T"), partial_time])),
+    ("uuid1", |ir| uuid(ir, 1)),
+    ("uuid2", |ir| uuid(ir, 2)),
+    ("uuid3", |ir| uuid(ir, 3)),
+    ("uuid4", |ir| uuid(ir, 4)),
+    ("uuid5", |ir| uuid(ir, 5)),
+    ("uuid6", |ir| uuid(ir, 6)),
+    ("uuid7", |ir| uuid(ir, 7)),
+    ("uuid8", |ir| uuid(ir, 8)),
+    ("base64", |ir| base64(ir, "+/")),
+    ("base64url", |ir| base64(ir, "_-")),
+    ("name-email", |ir| pattern(&format!("^{}@{}$", local_part(), hostname_pattern()), ir)),
+    ("ipvanyaddress", |ir| pattern(&format!("^(?:{}|{})$", ipv4_pattern(), ipv6_pattern()), ir)),
+    ("ipv4interface", |ir| pattern(&format!("^{}$", interface(4)), ir)),
+    ("ipv6interface", |ir| pattern(&format!("^{}$", interface(6)), ir)),
+    ("ipvanyinterface", |ir| pattern(&format!("^(?:{}|{})$", interface(4), interface(6)), ir)),
+    ("ipv4network", |ir| pattern(&format!("^(?:{})$", network(4)), ir)),
+    ("ipv6network", |ir| pattern(&format!("^(?:{})$", network(6)), ir)),
+    ("ipvanynetwork", |ir| pattern(&format!("^(?:{}|{})$", network(4), network(6)), ir)),
 ];
+
+/// Formats of type generators that any text has.
+pub(super) const ANNOTATIONS: [&str; 8] =
+    ["binary", "byte", "color", "directory-path", "file-path", "json-string", "password", "path"];
 
 /// The names of the formats.
 pub(super) const NAMES: [&str; FORMATS.len()] = {
@@ -221,9 +247,12 @@ fn ipv4(ir: &mut Ir) -> NodeId {
     pattern(&format!("^{}$", ipv4_pattern()), ir)
 }
 
+const HEX: &str = "[0-9a-fA-F]";
+/// A group of an address of version 6.
+const H: &str = "[0-9a-fA-F]{1,4}";
+
 /// RFC 4291: eight groups, optionally the last two as IPv4 and one run of zero groups as `::`.
-fn ipv6(ir: &mut Ir) -> NodeId {
-    const H: &str = "[0-9a-fA-F]{1,4}";
+fn ipv6_pattern() -> String {
     let last = format!("(?:{H}:{H}|{})", ipv4_pattern());
     let mut forms = vec![format!("(?:{H}:){{6}}{last}")];
     for before in 0..=7u32 {
@@ -242,7 +271,42 @@ fn ipv6(ir: &mut Ir) -> NodeId {
         };
         forms.push(format!("{head}::{tail}"));
     }
-    pattern(&format!("^(?:{})$", forms.join("|")), ir)
+    format!("(?:{})", forms.join("|"))
+}
+
+fn ipv6(ir: &mut Ir) -> NodeId {
+    pattern(&format!("^{}$", ipv6_pattern()), ir)
+}
+
+/// Returns a pattern for addresses, perhaps with the length of the prefix of their network.
+fn interface(version: u8) -> String {
+    match version {
+        4 => format!("{}(?:/(?:3[0-2]|[12]?[0-9]))?", ipv4_pattern()),
+        _ => format!("{}(?:/(?:12[0-8]|1[01][0-9]|[1-9]?[0-9]))?", ipv6_pattern()),
+    }
+}
+
+/// Returns alternatives for networks of the usual prefixes, with zeros after them.
+fn network(version: u8) -> String {
+    match version {
+        4 => format!(
+            r"{}(?:/32)?|(?:{OCTET}\.){{3}}0/24|(?:{OCTET}\.){{2}}0\.0/16|{OCTET}\.0\.0\.0/8",
+            ipv4_pattern()
+        ),
+        _ => {
+            format!("{}(?:/128)?|(?:{H}:){{1,4}}:/64|(?:{H}:){{1,3}}:/48|(?:{H}:){{1,2}}:/32", ipv6_pattern())
+        }
+    }
+}
+
+fn uuid(ir: &mut Ir, version: u8) -> NodeId {
+    pattern(&format!("^{HEX}{{8}}-{HEX}{{4}}-{version}{HEX}{{3}}-[89abAB]{HEX}{{3}}-{HEX}{{12}}$"), ir)
+}
+
+/// RFC 4648, with padding; `more` are the last two characters of the alphabet.
+fn base64(ir: &mut Ir, more: &str) -> NodeId {
+    let c = format!("[A-Za-z0-9{more}]");
+    pattern(&format!("^(?:{c}{{4}})*(?:{c}[AQgw]==|{c}{{2}}[AEIMQUYcgkosw048]=)?$"), ir)
 }
 
 const PERCENT: &str = "%[0-9a-fA-F]{2}";

@@ -16,9 +16,10 @@
 
 use regex_syntax::ParserBuilder;
 use regex_syntax::ast::{self, AssertionKind, Ast};
+use regex_syntax::hir::Hir;
 
 use self::look::Renamed;
-use super::ecma::language;
+use super::ecma::{Looks, language};
 use super::ir::{Ir, Node};
 use crate::char_lang::pattern_text::{MAX_NESTING, check_length, fault};
 use crate::constraint::regular::hir_to_ir;
@@ -35,19 +36,13 @@ pub(in crate::constraint) mod look;
 /// matches it.
 pub(crate) fn parse(pattern: &str) -> Result<Ir> {
     check_length(pattern)?;
-    let renamed = Renamed::new(pattern);
-    let hir = ParserBuilder::new()
-        .nest_limit(MAX_NESTING)
-        .build()
-        .parse(&renamed.text)
-        .map_err(|e| syntax_error(&e, pattern, |at| renamed.original(at)))?;
+    let (hir, renamed) = hir(pattern)?;
     let mut ir = Ir::new();
-    let locate = |e: Error| if e.places().is_empty() { locate_look(e, pattern, &renamed) } else { e };
     let plain = if renamed.is_empty() { hir_to_ir::language(&hir, (false, false), &mut ir) } else { None };
     let root = match plain {
         Some(root) => root,
         None => {
-            let (hir, looks) = renamed.resolve(&hir, pattern).map_err(locate)?;
+            let (hir, looks) = resolved(pattern, &hir, &renamed)?;
             language(pattern, &hir, &looks, (false, false), &mut ir)?
         }
     };
@@ -59,6 +54,29 @@ pub(crate) fn parse(pattern: &str) -> Result<Ir> {
     hir_to_ir::check_states(pattern, &ir, 0, root)?;
     ir.set_root(root);
     Ok(ir)
+}
+
+/// Parses a pattern; look-arounds are groups in it.
+fn hir(pattern: &str) -> Result<(Hir, Renamed)> {
+    let renamed = Renamed::new(pattern);
+    let parsed = ParserBuilder::new().nest_limit(MAX_NESTING).build().parse(&renamed.text);
+    let hir = parsed.map_err(|e| syntax_error(&e, pattern, |at| renamed.original(at)))?;
+    Ok((hir, renamed))
+}
+
+/// Returns a pattern with its look-arounds in slots.
+fn resolved(pattern: &str, hir: &Hir, renamed: &Renamed) -> Result<(Hir, Looks)> {
+    let locate = |e: Error| if e.places().is_empty() { locate_look(e, pattern, renamed) } else { e };
+    renamed.resolve(hir, pattern).map_err(locate)
+}
+
+/// Parses a pattern for texts that contain a match of it.
+///
+/// # Errors
+/// As [`parse`], but a pattern that no text matches is none.
+pub(super) fn parsed(pattern: &str) -> Result<(Hir, Looks)> {
+    let (hir, renamed) = hir(pattern)?;
+    resolved(pattern, &hir, &renamed)
 }
 
 /// Converts an error of `regex-syntax` about a pattern; `original` converts its positions.

@@ -17,6 +17,7 @@ use super::super::shape::{ContainsBound, Shape, lower_max};
 use super::super::term::{Term, Terms};
 use super::partial_shape::Pending;
 use super::properties::require;
+use crate::constraint::format::ANNOTATIONS;
 use crate::decimal::Decimal;
 use crate::error::Result;
 use crate::warning::WarningKind;
@@ -176,6 +177,7 @@ pub(super) fn format(context: &mut SchemaContext<'_>, shape: &mut Shape, id: Id,
             shape.string.add(Test::Format(name), true, at);
             (Types::STRING, "strings")
         }
+        None if ANNOTATIONS.contains(&context.doc.name(name)) => return Ok(()),
         None => (Types::NONE, ""),
     };
     if own.meets(concerned) {
