@@ -79,6 +79,7 @@ fn encode(parts: &[PromptPart], vocab: &Vocabulary) -> Vec<TokenId> {
     let one = |part: &PromptPart| match part {
         PromptPart::Template(text) => vocab.encode_template(text).unwrap(),
         PromptPart::Text(text) => vocab.encode(text).unwrap(),
+        PromptPart::Tokens(tokens, _) => tokens.clone(),
     };
     parts.iter().flat_map(one).collect()
 }
