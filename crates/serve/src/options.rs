@@ -62,7 +62,7 @@ const WITHOUT_EFFECT: &[(&str, &[&str], &str)] = &[
     ("priority", &["0"], "requests run in the order of their arrival"),
     ("request_id", &[], "the server makes its own"),
     ("guided_decoding_backend", &["\"auto\"", "\"ffwd\""], "there is one engine of constraints"),
-    ("add_special_tokens", &["false"], "the chat template and the tokenizer decide"),
+    ("add_special_tokens", &["false", "true"], "the chat template and the tokenizer decide"),
 ];
 
 /// Reads the fields of all generations; the caller adds those of its protocol.

@@ -65,7 +65,10 @@ impl Engine {
         let max_context = options.max_context.map(NonZeroUsize::get);
         let load = LoadOptions { kv, max_context, ..LoadOptions::with_precision(precision) };
         let load = move || -> ffwd_runtime::Result<ffwd_runtime::Engine> {
-            let mut builder = ffwd_runtime::Engine::builder().options(load).markers(options.markers).end_tokens(options.end_tokens);
+            let mut builder = ffwd_runtime::Engine::builder()
+                .options(load)
+                .markers(options.markers)
+                .end_tokens(options.end_tokens);
             if let Some(threads) = options.threads {
                 builder = builder.threads(threads.get());
             }

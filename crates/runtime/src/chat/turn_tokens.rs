@@ -39,21 +39,19 @@ pub(crate) fn with_turn_tokens(
     }
     let mut ends = vocab.eos().to_vec();
     let special = |text: &str| vocab.token_id(text).filter(|&id| vocab.is_special(id));
-    let text = |ids: &[TokenId]| ids.iter().filter_map(|&id| vocab.token_text(id)).collect::<Vec<_>>().join(", ");
+    let text =
+        |ids: &[TokenId]| ids.iter().filter_map(|&id| vocab.token_text(id)).collect::<Vec<_>>().join(", ");
     if let Some(written) = &written {
         let found = vocab.reserved_texts().into_iter().filter(|text| written.starts_with(text.as_str()));
         let end = found.max_by_key(String::len).filter(|text| !text.is_empty());
-        match end.as_deref().and_then(special) {
-            Some(id) if !ends.contains(&id) => {
-                let end = text(&[id]);
-                let files = if ends.is_empty() { "no token".to_owned() } else { text(&ends) };
-                tracing::warn!(
-                    "the files name {files} as the end, but the chat template ends a turn with {end}, which \
-                     ends a generation, too; --end-token sets the end"
-                );
-                ends.push(id);
-            }
-            _ => {}
+        if let Some(id) = end.as_deref().and_then(special).filter(|id| !ends.contains(id)) {
+            tracing::warn!(
+                "the files name the end tokens [{}], but the chat template ends a turn with {}, which ends a \
+                 generation, too; --end-token sets the end",
+                text(&ends),
+                text(&[id])
+            );
+            ends.push(id);
         }
     }
     for name in ENDS {
@@ -62,7 +60,9 @@ pub(crate) fn with_turn_tokens(
         ends.extend(special(name).filter(|id| !is_message && !is_output && !ends.contains(id)));
     }
     if ends.is_empty() {
-        tracing::warn!("the files name no end token; a generation ends at its limit unless --end-token sets one");
+        tracing::warn!(
+            "the files name no end token; a generation ends at its limit unless --end-token sets one"
+        );
     }
     Ok(vocab.with_eos(ends))
 }
@@ -83,21 +83,18 @@ fn with_marks<'a>(
         tracing::warn!("the chat template writes {mark}, which is no token of the model: it is read as text");
     }
     let is_text = |mark: &&str| vocab.token_id(mark).is_some_and(|id| !vocab.is_special(id));
-    for mark in known() {
-        if is_text(&mark) {
-            faulty.push(mark);
-        }
-    }
+    known().filter(is_text).for_each(|mark| faulty.push(mark));
     for mark in &faulty {
         tracing::warn!("the tokenizer calls {mark} text; it is read as a special token");
     }
     vocab.with_special(&faulty)
 }
 
-/// Returns the token with a text, or with an id.
+/// Returns the token with an id, or with a text that is no number.
 fn token(vocab: &Vocabulary, text: &str) -> Result<TokenId> {
-    let by_id = || text.parse().ok().filter(|&id: &TokenId| (id as usize) < vocab.len());
-    vocab.token_id(text).or_else(by_id).ok_or_else(|| {
+    let by_text = |_| vocab.token_id(text);
+    let id = text.parse().map_or_else(by_text, Some).filter(|&id: &TokenId| (id as usize) < vocab.len());
+    id.ok_or_else(|| {
         Error::new(ErrorKind::InvalidOption, format!("the end token `{}` is no token", text.escape_debug()))
             .hint(format!("name a token by its text or by an id below {}", vocab.len()))
     })

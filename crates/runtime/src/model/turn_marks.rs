@@ -55,11 +55,14 @@ pub(crate) fn known() -> impl Iterator<Item = &'static str> {
 pub(crate) fn is_mark(text: &str) -> bool {
     let between = |open: &str, close: &str| text.strip_prefix(open)?.strip_suffix(close);
     let is_name = |name: &str| {
-        !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '-' | '▁' | '/' | ':'))
+        !name.is_empty()
+            && name.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '-' | '▁' | '/' | ':'))
     };
     let barred = between("<|", "|>").or_else(|| between("<｜", "｜>"));
     barred.or_else(|| between("<", "_of_turn>")).is_some_and(is_name)
-        || between("[", "]").is_some_and(|name| is_name(name) && !name.contains(|c: char| !c.is_uppercase() && !matches!(c, '_' | '/')))
+        || between("[", "]").is_some_and(|name| {
+            is_name(name) && !name.contains(|c: char| !c.is_uppercase() && !matches!(c, '_' | '/'))
+        })
 }
 
 /// Returns the marks with angle brackets in a text.
