@@ -23,19 +23,6 @@ pub(super) struct CompletionRequest {
 
 /// Reads the body of a chat.
 pub(super) fn read_chat(fields: &mut Fields, defaults: &SamplingParams) -> ApiResult<CompletionRequest> {
-    let request = read_conversation(fields, defaults)?;
-    if matches!(&request.generation.prompt, PromptInput::Chat(chat) if chat.ends) {
-        let why = "use `continue_final_message` to continue a message";
-        return Err(ApiError::unsupported("add_generation_prompt", why));
-    }
-    Ok(request)
-}
-
-/// Reads the body of a chat, which need not end with the beginning of an answer.
-pub(super) fn read_conversation(
-    fields: &mut Fields,
-    defaults: &SamplingParams,
-) -> ApiResult<CompletionRequest> {
     let mut chat = read_messages(fields)?;
     read_template_fields(fields, &mut chat)?;
     let mut request = read_shared(fields, PromptInput::Chat(chat), defaults)?;
@@ -143,24 +130,20 @@ pub(super) fn read_stream_options(fields: &mut Fields, warnings: &mut Vec<String
 /// Reads a prompt that is sent as it is: a text, a list with one, or a list of tokens, with the
 /// fields about its special tokens.
 pub(super) fn read_raw(fields: &mut Fields, name: &'static str) -> ApiResult<RawPrompt> {
-    let several = || Err(ApiError::unsupported(name, "send a request for each prompt"));
     let value = fields.needed(name)?;
     let prompt: Value = serde_json::from_str(value.get())
         .map_err(|error| ApiError::field(name, format!("`{name}`: {error}")))?;
     let prompt = match prompt {
         Value::Array(mut list) if list.len() == 1 && !list[0].is_number() => list.remove(0),
-        Value::Array(list) if !list.first().is_some_and(Value::is_number) => return several(),
+        Value::Array(list) if !list.first().is_some_and(Value::is_number) => {
+            return Err(ApiError::unsupported(name, "send a request for each prompt"));
+        }
         prompt => prompt,
     };
+    let wrong = |_| ApiError::field(name, format!("`{name}` must be a string or a list of token numbers"));
     let (text, tokens) = match prompt {
         Value::String(text) => (text, None),
-        prompt => match serde_json::from_value(prompt) {
-            Ok(tokens) => (String::new(), Some(tokens)),
-            Err(_) => {
-                let message = format!("`{name}` must be a string or a list of token numbers");
-                return Err(ApiError::field(name, message));
-            }
-        },
+        prompt => (String::new(), Some(serde_json::from_value(prompt).map_err(wrong)?)),
     };
     // The names in vLLM and transformers, and in llama.cpp.
     let begins = fields.flag("add_special_tokens")?.or(fields.flag("add_special")?).unwrap_or(true);

@@ -79,7 +79,8 @@ pub(super) fn prepare(
 ) -> ApiResult<ReadyRequest> {
     let mut warnings = std::mem::take(&mut request.warnings);
     check_size(model, &request)?;
-    let (prompt, thinking) = prompt_of(model, &mut request, &mut warnings)?;
+    let thinking = thinking(model, &mut request, &mut warnings);
+    let prompt = prompt(model, &request, &mut warnings)?;
     let start = Instant::now();
     let preparation =
         Preparation { model, request: &request, thinking, policy: policy(model, request.format.as_ref()) };
@@ -105,19 +106,6 @@ pub(super) fn prepare(
     })
 }
 
-/// Returns the prompt of a request, and the largest number of tokens of thinking.
-///
-/// # Errors
-/// 400 if the template refuses the messages, or the prompt has unknown tokens.
-pub(super) fn prompt_of(
-    model: &LoadedModel,
-    request: &mut GenerationRequest,
-    warnings: &mut Vec<String>,
-) -> ApiResult<(Prompt, Option<usize>)> {
-    let thinking = thinking(model, request, warnings);
-    Ok((prompt(model, request, warnings)?, thinking))
-}
-
 /// # Errors
 /// If a prompt cannot fit, whatever its tokens are.
 fn check_size(model: &LoadedModel, request: &GenerationRequest) -> ApiResult<()> {
@@ -135,7 +123,7 @@ fn check_size(model: &LoadedModel, request: &GenerationRequest) -> ApiResult<()>
 }
 
 /// Decides about thinking; returns its largest number of tokens.
-fn thinking(
+pub(super) fn thinking(
     model: &LoadedModel,
     request: &mut GenerationRequest,
     warnings: &mut Vec<String>,
@@ -165,7 +153,15 @@ fn thinking(
     budget
 }
 
-fn prompt(model: &LoadedModel, request: &GenerationRequest, warnings: &mut Vec<String>) -> ApiResult<Prompt> {
+/// Returns the prompt of a request.
+///
+/// # Errors
+/// 400 if the template refuses the messages, or the prompt has unknown tokens.
+pub(super) fn prompt(
+    model: &LoadedModel,
+    request: &GenerationRequest,
+    warnings: &mut Vec<String>,
+) -> ApiResult<Prompt> {
     let chat = match &request.prompt {
         PromptInput::Text(raw) => return raw.prompt(model.engine.vocabulary()),
         PromptInput::Chat(chat) => chat,

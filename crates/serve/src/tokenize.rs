@@ -9,10 +9,10 @@ use serde_json::{Value, json};
 
 use super::api_error::{ApiError, ApiResult, json_response};
 use super::app::{App, blocking};
-use super::completion_fields::{read_conversation, read_raw};
+use super::completion_fields::{read_chat, read_raw};
 use super::fields::Fields;
 use super::model::LoadedModel;
-use super::prepare::{check_tokens, prompt_of};
+use super::prepare::{check_tokens, prompt, thinking};
 use ffwd_runtime::sample::SamplingParams;
 use ffwd_runtime::vocab::TokenId;
 
@@ -41,8 +41,9 @@ fn read_text(model: &LoadedModel, text: &str) -> ApiResult<Value> {
     let pieces = fields.flag("return_token_strs")?.or(fields.flag("with_pieces")?).unwrap_or(false);
     let vocab = model.engine.vocabulary();
     let prompt = if fields.has("messages") {
-        let mut request = read_conversation(&mut fields, &SamplingParams::default())?.generation;
-        prompt_of(model, &mut request, &mut Vec::new())?.0
+        let mut request = read_chat(&mut fields, &SamplingParams::default())?.generation;
+        thinking(model, &mut request, &mut Vec::new());
+        prompt(model, &request, &mut Vec::new())?
     } else {
         fields.raw("model");
         let name = if fields.has("content") { "content" } else { "prompt" };

@@ -15,7 +15,7 @@ use std::collections::BTreeSet;
 
 use super::{ChatOptions, ChatTemplate, Message};
 use crate::error::{Error, ErrorKind, Result};
-use crate::model::turn_marks::{ENDS, RETURN, is_mark, known, marks_in};
+use crate::model::turn_marks::{RETURN, ends as known_ends, is_mark, known, marks_in};
 use crate::vocab::{TokenId, Vocabulary};
 
 /// Returns the vocabulary with the special tokens and the ends of the model's chats. `named` are
@@ -54,7 +54,7 @@ pub(crate) fn with_turn_tokens(
             ends.push(id);
         }
     }
-    for name in ENDS {
+    for name in known_ends() {
         let is_message = name == "<|end|>" && vocab.token_id(RETURN).is_some();
         let is_output = markers.iter().any(|marker| marker.contains(name));
         ends.extend(special(name).filter(|id| !is_message && !is_output && !ends.contains(id)));

@@ -9,35 +9,12 @@
 //! # Alternatives considered
 //! Every token with angle brackets was rejected as a mark: tags of markup are ordinary tokens.
 
-/// Tokens that end a turn, or a document.
-pub(crate) const ENDS: [&str; 17] = [
-    "<|im_end|>",
-    "<|eot_id|>",
-    "<|eom_id|>",
-    "<|end|>",
-    "<end_of_turn>",
-    "<|end_of_turn|>",
-    "<|END_OF_TURN_TOKEN|>",
-    "<end_of_utterance>",
-    "<|return|>",
-    "<|call|>",
-    "<|endoftext|>",
-    "<|end_of_text|>",
-    "<｜end▁of▁sentence｜>",
-    "<EOT>",
-    "<eos>",
-    "</s>",
-    "<turn|>",
-];
+/// Tokens that end a turn, or a document, between spaces.
+const ENDS: &str = "<|im_end|> <|eot_id|> <|eom_id|> <|end|> <end_of_turn> <|end_of_turn|> <|END_OF_TURN_TOKEN|> \
+    <end_of_utterance> <|return|> <|call|> <|endoftext|> <|end_of_text|> <｜end▁of▁sentence｜> <EOT> <eos> </s>";
 /// Tokens that begin a turn, or stand around its role.
-const STARTS: [&str; 6] = [
-    "<|im_start|>",
-    "<|start_header_id|>",
-    "<|end_header_id|>",
-    "<start_of_turn>",
-    "<|START_OF_TURN_TOKEN|>",
-    "<|turn>",
-];
+const STARTS: &str =
+    "<|im_start|> <|start_header_id|> <|end_header_id|> <start_of_turn> <|START_OF_TURN_TOKEN|>";
 /// Tokens that begin a document.
 pub(crate) const BEGINS: [&str; 4] = ["<|begin_of_text|>", "<s>", "<bos>", "<｜begin▁of▁sentence｜>"];
 /// With this token, `<|end|>` ends a message, and a turn has several.
@@ -45,10 +22,15 @@ pub(crate) const RETURN: &str = "<|return|>";
 /// Largest number of characters of a mark.
 const MAX_MARK: usize = 64;
 
+/// Returns the tokens that end a turn or a document, if they are special.
+pub(crate) fn ends() -> impl Iterator<Item = &'static str> {
+    ENDS.split(' ')
+}
+
 /// Returns the marks that are special in every model that has them.
 pub(crate) fn known() -> impl Iterator<Item = &'static str> {
     // Short tags without bars are also markup.
-    ENDS.into_iter().chain(STARTS).filter(|text| text.contains(['|', '｜', '_']))
+    ends().chain(STARTS.split(' ')).filter(|text| text.contains(['|', '｜', '_']))
 }
 
 /// Returns true if a text has the form of a mark, such as `<|user|>` or `[INST]`.

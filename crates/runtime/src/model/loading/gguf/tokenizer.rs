@@ -152,14 +152,13 @@ impl Gguf<'_> {
             return Ok(Vec::new());
         }
         let named = self.optional(BOS)?.or(piece.then_some(1)).and_then(|id| u32::try_from(id).ok());
-        let is_special = |id: &u32| vocabulary.is_special(*id);
-        let id = named.filter(is_special).or_else(|| {
-            let other = BEGINS.iter().find_map(|text| vocabulary.token_id(text).filter(is_special));
-            let text = other.and_then(|id| vocabulary.token_text(id));
-            let text = text.unwrap_or_else(|| "nothing".to_owned());
-            tracing::warn!("`{ADD_BOS}` needs a token, and `{BOS}` names none; prompts begin with {text}");
-            other
-        });
+        let begin = || BEGINS.iter().find_map(|text| vocabulary.token_id(text));
+        let id = named.filter(|&id| (id as usize) < vocabulary.len()).or_else(begin);
+        if id != named || !id.is_some_and(|id| vocabulary.is_special(id)) {
+            tracing::warn!(
+                "`{BOS}` names no special token to begin a prompt, but {named:?}; {id:?} is taken"
+            );
+        }
         Ok(id.into_iter().collect())
     }
 
