@@ -37,6 +37,8 @@ class GenerateOptions(TypedDict, total=False):
         lookup: Draft values by copying from the text (True).
         confidence: Report the confidence in each value of a JSON output (False).
         logprobs: Report the log-probabilities of the tokens (False).
+        split_special_tokens: Read special tokens such as `<|im_start|>` in a prompt that is a text
+            as plain text (False). In the messages of a conversation they are always text.
     """
 
     max_tokens: int
@@ -61,6 +63,7 @@ class GenerateOptions(TypedDict, total=False):
     lookup: bool
     confidence: bool
     logprobs: bool
+    split_special_tokens: bool
 
 
 class SchemaOptions(TypedDict, total=False):

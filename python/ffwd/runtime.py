@@ -55,6 +55,8 @@ class Engine:
         chat_template: A chat template (Jinja) instead of the model's own.
         markers: Texts in outputs that are special tokens of the tokenizer, such as
             `"[TOOL_CALLS]"`, and are text for this engine.
+        end_tokens: Tokens that end a generation, by their texts or ids, instead of those that the
+            files name and the chat template writes.
 
     Raises:
         ImportError: The package `ffwd-llm-runtime` is not installed, or has another version.
@@ -74,6 +76,7 @@ class Engine:
         max_context: int | None = None,
         chat_template: str | None = None,
         markers: Sequence[str] = (),
+        end_tokens: Sequence[str | int] = (),
     ) -> None:
         runtime = _runtime()
         self._name = "embedded" if model is None else os.fspath(model)
@@ -89,6 +92,7 @@ class Engine:
             threads=threads,
             chat_template=chat_template,
             markers=list(markers),
+            end_tokens=[str(token) for token in end_tokens],
         )
 
     @classmethod
@@ -292,7 +296,8 @@ class Engine:
         """Generate a text under a constraint.
 
         Args:
-            prompt: A text to continue; or the messages of a conversation, each a dict with `role`
+            prompt: A text to continue, in which special tokens such as `<|im_start|>` are these
+                tokens unless `split_special_tokens` is set; or the messages of a conversation, each a dict with `role`
                 and `content`, which the model's chat template renders.
             constraint: What the output may be; None is any text. If it names no whitespace, JSON
                 has the whitespace that suits the model.

@@ -75,6 +75,12 @@ pub(super) struct LoadArgs {
     /// Use the chat template (Jinja) in FILE instead of the model's own
     #[arg(long, value_name = "FILE")]
     chat_template: Option<PathBuf>,
+    /// End a generation at TOKEN, by its text or its id, instead of at the model's own ends (repeatable)
+    ///
+    /// For files that name a wrong end. The ends are otherwise those of the files, the end of a turn
+    /// in the chat template, and known ones such as <|im_end|>.
+    #[arg(long, value_name = "TOKEN", allow_hyphen_values = true)]
+    end_token: Vec<String>,
     /// Run the models on N threads [default: one for each physical core that the program may use]
     ///
     /// The number does not change the output. Answers and texts that run at the same time share the
@@ -179,7 +185,7 @@ impl LoadArgs {
     ) -> Result<Engine> {
         let options =
             LoadOptions { device: self.device, kv: self.kv, ..LoadOptions::with_precision(self.precision) };
-        let mut builder = Engine::builder().options(options).markers(markers);
+        let mut builder = Engine::builder().options(options).markers(markers).end_tokens(&self.end_token);
         if let Some(number) = self.threads.first() {
             builder = builder.threads(self.pool.get_or_init(|| Threads::new(*number)));
         }

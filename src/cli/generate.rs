@@ -53,6 +53,12 @@ pub(super) struct Args {
     /// Set the system message of the chat; implies --chat
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     system: Option<String>,
+    /// Read special tokens such as <|im_start|> in the prompt as plain text
+    ///
+    /// Without --chat, the texts of special tokens in the prompt are these tokens. In a chat they
+    /// are always text.
+    #[arg(long)]
+    split_special_tokens: bool,
     /// Print the text while it is generated
     #[arg(long)]
     stream: bool,
@@ -146,7 +152,10 @@ fn prompt(args: &Args, engine: &Engine, tools: Option<&Tools>) -> Result<Prompt>
              or describe the tools in the prompt"
         );
     }
-    Ok(Prompt::text(&args.prompt))
+    Ok(match args.split_special_tokens {
+        true => Prompt::text(&args.prompt),
+        false => Prompt::raw(&args.prompt),
+    })
 }
 
 /// Generates an output and prints its text meanwhile.

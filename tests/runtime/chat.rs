@@ -84,6 +84,7 @@ fn encode(parts: &[PromptPart], vocab: &Vocabulary) -> Vec<TokenId> {
     let one = |part: &PromptPart| match part {
         PromptPart::Template(text) => vocab.encode_template(text).unwrap(),
         PromptPart::Text(text) => vocab.encode(text).unwrap(),
+        PromptPart::Tokens(tokens, _) => tokens.clone(),
     };
     parts.iter().flat_map(one).collect()
 }
@@ -240,6 +241,49 @@ fn model_folder(dir: &Path) -> Value {
     write_dir(dir, &config, &weights(&config, DType::F32, 1), 1);
     std::fs::write(dir.join("tokenizer.json"), TOKENIZER_JSON).unwrap();
     config
+}
+
+/// Files that call a mark text, or name another end than the template writes.
+#[test]
+fn faulty_marks_and_ends_are_mended() {
+    let dir = tempfile::tempdir().unwrap();
+    model_folder(dir.path());
+    let write = |name: &str, text: &str| std::fs::write(dir.path().join(name), text).unwrap();
+    let load = |ends: &[&str]| Engine::builder().model(dir.path()).end_tokens(ends.iter().copied()).build();
+    let text = "<|im_start|>user\nhi<|im_end|>\n";
+    let tokens = load(&[]).unwrap().vocabulary().encode_template(text).unwrap();
+    write("generation_config.json", r#"{"eos_token_id": [0, 999999]}"#);
+    write("tokenizer_config.json", r#"{"eos_token": "<|endoftext|>"}"#);
+    write(
+        "chat_template.jinja",
+        "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}",
+    );
+    let mut file: Value = serde_json::from_slice(TOKENIZER_JSON).unwrap();
+    for change in ["", "not special", "no added token"] {
+        for token in file["added_tokens"].as_array_mut().unwrap() {
+            token["special"] = change.is_empty().into();
+        }
+        if change == "no added token" {
+            let added = std::mem::replace(&mut file["added_tokens"], json!([]));
+            for token in added.as_array().unwrap() {
+                file["model"]["vocab"][token["content"].as_str().unwrap()] = token["id"].clone();
+            }
+        }
+        write("tokenizer.json", &file.to_string());
+        let engine = load(&[]).unwrap();
+        let vocab = engine.vocabulary();
+        assert_eq!(vocab.encode_template(text).unwrap(), tokens, "{change}");
+        assert!(vocab.is_special(END_OF_TURN) && vocab.eos().contains(&END_OF_TURN), "{change}");
+        let message = [Message::user("<|im_end|>")];
+        let prompt = engine.chat_prompt(&message, &ChatOptions::default()).unwrap().encode(vocab).unwrap();
+        assert_eq!(prompt.iter().filter(|&&token| token == END_OF_TURN).count(), 1, "{change}");
+    }
+    for named in ["<|im_end|>", "2"] {
+        assert_eq!(load(&[named]).unwrap().vocabulary().eos(), [END_OF_TURN]);
+    }
+    for named in ["<|nothing|>", "4096", ""] {
+        assert_eq!(load(&[named]).err().unwrap().kind(), ErrorKind::InvalidOption, "{named}");
+    }
 }
 
 #[test]

@@ -385,9 +385,7 @@ fn what_is_wrong_is_named() {
         let found = format!("{:?}", error.kind());
         assert!(found == kind && error.to_string().contains(&said), "{line}: {error:?}");
     }
-    for (from, keys) in
-        [(&byte_level, &["model", "pre", "tokens", "token_type", "merges"][..]), (&spm, &["scores"])]
-    {
+    for (from, keys) in [(&byte_level, &["model", "pre", "tokens", "merges"][..]), (&spm, &["scores"])] {
         for key in keys {
             let name = format!("tokenizer.ggml.{key}");
             let without: Metadata = from.iter().filter(|(k, _)| *k != name).cloned().collect();
@@ -483,12 +481,12 @@ fn what_stands_in_front_of_a_prompt() {
     assert_eq!(with(&byte_level, std::slice::from_ref(&id)), [0; 0]);
     assert_eq!(with(&byte_level, &[id.clone(), ("pre", text("llama-bpe"))]), [3]);
     // And those that do.
-    for metadata in [&byte_level, &pieces] {
+    for (metadata, other) in [(&byte_level, vec![]), (&pieces, vec![1])] {
         assert_eq!(with(metadata, &[id.clone(), ("add_bos_token", yes.clone())]), [3]);
         assert_eq!(with(metadata, &[id.clone(), ("add_bos_token", no.clone())]), [0; 0]);
         assert_eq!(
             with(metadata, &[("bos_token_id", Meta::Number(1 << 20)), ("add_bos_token", yes.clone())]),
-            [0; 0]
+            other
         );
     }
 }
@@ -537,11 +535,12 @@ fn marks_of_turns_are_tokens_whatever_their_type() {
         bytes[kind] = 1;
     }
     same("marks", &ffwd::model::vocabulary_from_gguf_bytes(&bytes).unwrap(), &whole, 20);
-    // Tokens that no template has keep their type.
-    let other = first + 4 * whole.token_id("<|endoftext|>").unwrap() as usize;
-    bytes[other] = 1;
-    let plain = ffwd::model::vocabulary_from_gguf_bytes(&bytes).unwrap();
-    assert!(!plain.is_special(whole.token_id("<|endoftext|>").unwrap()));
+    // A known end that no template has, and the marks as unused or user-defined tokens.
+    bytes[first + 4 * whole.token_id("<|endoftext|>").unwrap() as usize] = 1;
+    for kind in [4, 5] {
+        marks.iter().for_each(|id| bytes[first + 4 * *id as usize] = kind);
+        same("all marks", &ffwd::model::vocabulary_from_gguf_bytes(&bytes).unwrap(), &whole, 20);
+    }
 }
 
 #[test]
@@ -560,7 +559,8 @@ fn a_gguf_file_alone() {
         let engine = Engine::builder().model(place).build().unwrap();
         let got = engine.generate(&request()).unwrap();
         assert_eq!((got.text, got.tokens), (want.text.clone(), want.tokens.clone()));
-        assert_eq!(engine.vocabulary().eos(), [END_OF_TURN]);
+        let end_of_document = engine.vocabulary().token_id("<|endoftext|>").unwrap();
+        assert_eq!(engine.vocabulary().eos(), [END_OF_TURN, end_of_document]);
     }
     std::fs::write(dir.path().join("tokenizer.json"), b"{}").unwrap();
     let error = Engine::builder().model(&path).build().err().unwrap();

@@ -95,6 +95,31 @@ fn texts_become_tokens_and_back() {
     let chat =
         post(address, "/tokenize", &json!({"messages": [{"role": "user", "content": "Acme Ltd"}]})).json();
     assert!(chat["count"].as_u64() > tokens["count"].as_u64());
+    // Special tokens in a raw prompt are tokens, those in a message are text.
+    let turn = "<|im_start|>user\nAcme Ltd<|im_end|>\n<|im_start|>assistant\n";
+    let read = |body: Value| post(address, "/tokenize", &body).json()["tokens"].clone();
+    assert_eq!(read(json!({"prompt": turn})), chat["tokens"]);
+    for split in [json!({"parse_special": false}), json!({"split_special_tokens": true})] {
+        let mut body = json!({"prompt": turn});
+        body.as_object_mut().unwrap().extend(split.as_object().unwrap().clone());
+        assert!(read(body).as_array().unwrap().len() > chat["tokens"].as_array().unwrap().len());
+    }
+    let in_message = json!({"messages": [{"role": "user", "content": turn}]});
+    let starts = |tokens: &Value| tokens.as_array().unwrap().iter().filter(|id| **id == 1).count();
+    assert_eq!((starts(&chat["tokens"]), starts(&read(in_message))), (2, 2));
+    let tool = json!([{"type": "function", "function": {"name": "pay", "parameters": {"type": "object"}}}]);
+    let messages = json!([{"role": "user", "content": "Acme Ltd"}]);
+    let with_tools = read(json!({"messages": messages, "tools": tool}));
+    assert!(with_tools.as_array().unwrap().len() > chat["tokens"].as_array().unwrap().len());
+    let closed = read(json!({"messages": messages, "add_generation_prompt": false}));
+    assert_eq!(starts(&closed), 1);
+    // Tokens are a prompt, too, with the same answer.
+    let answer = |prompt: &Value| {
+        let body = json!({"prompt": prompt, "max_tokens": 8, "temperature": 0});
+        post(address, "/v1/completions", &body).json()["choices"][0]["text"].clone()
+    };
+    assert_eq!(answer(&json!(turn)), answer(&chat["tokens"]));
+    assert_eq!(answer(&json!([turn])), answer(&chat["tokens"]));
 }
 
 #[test]

@@ -8,7 +8,7 @@ use super::fields::Fields;
 use super::format::{read_format, read_response_format};
 use super::messages::read_messages;
 use super::options::{read_nested_reasoning, read_options, read_prediction, reasoning_of};
-use super::request::{ChatInput, GenerationRequest, PromptInput, ReasoningRequest};
+use super::request::{ChatInput, GenerationRequest, PromptInput, RawPrompt, ReasoningRequest};
 use super::tool_fields::read_tools;
 use ffwd_runtime::sample::SamplingParams;
 
@@ -43,7 +43,7 @@ pub(super) fn read_chat(fields: &mut Fields, defaults: &SamplingParams) -> ApiRe
 
 /// Reads the body with a text to be continued.
 pub(super) fn read_text(fields: &mut Fields, defaults: &SamplingParams) -> ApiResult<CompletionRequest> {
-    let prompt = read_prompt(fields)?;
+    let prompt = read_raw(fields, "prompt")?;
     let mut request = read_shared(fields, PromptInput::Text(prompt), defaults)?;
     // The last one is the name in llama.cpp.
     let limit = fields.limit(&["max_tokens", "max_completion_tokens", "n_predict"])?;
@@ -95,7 +95,7 @@ fn read_template_fields(fields: &mut Fields, chat: &mut ChatInput) -> ApiResult<
     }
     fields.refuse("chat_template", &[], "start the server with --chat-template")?;
     let continues = fields.flag("continue_final_message")?.unwrap_or(false);
-    let generates = fields.flag("add_generation_prompt")?;
+    chat.ends = fields.flag("add_generation_prompt")? == Some(false) && !continues;
     if continues {
         let Some(begun) = chat.last_answer.take() else {
             let message = "`continue_final_message` needs a last message of the assistant";
@@ -103,9 +103,6 @@ fn read_template_fields(fields: &mut Fields, chat: &mut ChatInput) -> ApiResult<
         };
         chat.messages.pop();
         chat.begun = Some(begun);
-    } else if generates == Some(false) {
-        let why = "use `continue_final_message` to continue a message";
-        return Err(ApiError::unsupported("add_generation_prompt", why));
     }
     Ok(())
 }
@@ -131,18 +128,27 @@ pub(super) fn read_stream_options(fields: &mut Fields, warnings: &mut Vec<String
     Ok(usage)
 }
 
-/// Reads `prompt`: a text, or a list with one.
-fn read_prompt(fields: &mut Fields) -> ApiResult<String> {
-    let value = fields.needed("prompt")?;
+/// Reads a prompt that is sent as it is: a text, a list with one, or a list of tokens, with the
+/// fields about its special tokens.
+pub(super) fn read_raw(fields: &mut Fields, name: &'static str) -> ApiResult<RawPrompt> {
+    let value = fields.needed(name)?;
     let prompt: Value = serde_json::from_str(value.get())
-        .map_err(|error| ApiError::field("prompt", format!("`prompt`: {error}")))?;
-    match prompt {
-        Value::String(text) => Ok(text),
-        Value::Array(list) => match &list[..] {
-            [Value::String(text)] => Ok(text.clone()),
-            [Value::String(_), ..] => Err(ApiError::unsupported("prompt", "send a request for each prompt")),
-            _ => Err(ApiError::unsupported("prompt", "token numbers are no prompt here; send text")),
-        },
-        _ => Err(ApiError::field("prompt", "`prompt` must be a string")),
-    }
+        .map_err(|error| ApiError::field(name, format!("`{name}`: {error}")))?;
+    let prompt = match prompt {
+        Value::Array(mut list) if list.len() == 1 && !list[0].is_number() => list.remove(0),
+        Value::Array(list) if !list.first().is_some_and(Value::is_number) => {
+            return Err(ApiError::unsupported(name, "send a request for each prompt"));
+        }
+        prompt => prompt,
+    };
+    let wrong = |_| ApiError::field(name, format!("`{name}` must be a string or a list of token numbers"));
+    let (text, tokens) = match prompt {
+        Value::String(text) => (text, None),
+        prompt => (String::new(), Some(serde_json::from_value(prompt).map_err(wrong)?)),
+    };
+    // The names in vLLM and transformers, and in llama.cpp.
+    let begins = fields.flag("add_special_tokens")?.or(fields.flag("add_special")?).unwrap_or(true);
+    let parses = fields.flag("parse_special")?.unwrap_or(true);
+    let splits_special = fields.flag("split_special_tokens")?.unwrap_or(!parses);
+    Ok(RawPrompt { text, tokens, splits_special, begins })
 }

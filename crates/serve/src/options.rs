@@ -62,7 +62,7 @@ const WITHOUT_EFFECT: &[(&str, &[&str], &str)] = &[
     ("priority", &["0"], "requests run in the order of their arrival"),
     ("request_id", &[], "the server makes its own"),
     ("guided_decoding_backend", &["\"auto\"", "\"ffwd\""], "there is one engine of constraints"),
-    ("add_special_tokens", &["false"], "the chat template and the tokenizer decide"),
+    ("add_special_tokens", &["false", "true"], "the chat template and the tokenizer decide"),
     ("include", &["[]", "[\"reasoning.encrypted_content\"]"], "an answer has all that this server knows"),
     ("web_search_options plugins", &["[]"], "this server searches nothing, and has no plug-ins"),
     ("max_tool_calls", &[], "it counts calls that the server runs itself, of which there are none"),

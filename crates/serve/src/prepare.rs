@@ -12,7 +12,7 @@ use super::api_error::{ApiError, ApiResult};
 use super::model::LoadedModel;
 use super::reply::{ReplyFormat, THINK, ThinkingFormat, trigger};
 use super::request::{
-    ChatInput, CustomInput, FormatKind, FormatRequest, GenerationRequest, PromptInput, ToolRequest,
+    ChatInput, CustomInput, FormatKind, FormatRequest, GenerationRequest, PromptInput, RawPrompt, ToolRequest,
 };
 use super::tool_fields::custom_tags;
 use ffwd_runtime::constraint::substring::SubstringOptions;
@@ -21,6 +21,7 @@ use ffwd_runtime::constraint::{Constraint, ConstraintBuilder, Policy};
 use ffwd_runtime::decode::{Prompt, Request};
 use ffwd_runtime::extract::embedded;
 use ffwd_runtime::matcher::CompiledGrammar;
+use ffwd_runtime::vocab::{TokenId, Vocabulary};
 use ffwd_runtime::{ChatOptions, Message};
 
 /// Default limit of output tokens, without those of thinking.
@@ -109,7 +110,7 @@ pub(super) fn prepare(
 /// If a prompt cannot fit, whatever its tokens are.
 fn check_size(model: &LoadedModel, request: &GenerationRequest) -> ApiResult<()> {
     let (bytes, param) = match &request.prompt {
-        PromptInput::Text(text) => (text.len(), "prompt"),
+        PromptInput::Text(raw) => (raw.text.len(), "prompt"),
         PromptInput::Chat(chat) => (chat.words.len(), "messages"),
     };
     let context = model.context();
@@ -122,7 +123,7 @@ fn check_size(model: &LoadedModel, request: &GenerationRequest) -> ApiResult<()>
 }
 
 /// Decides about thinking; returns its largest number of tokens.
-fn thinking(
+pub(super) fn thinking(
     model: &LoadedModel,
     request: &mut GenerationRequest,
     warnings: &mut Vec<String>,
@@ -152,9 +153,17 @@ fn thinking(
     budget
 }
 
-fn prompt(model: &LoadedModel, request: &GenerationRequest, warnings: &mut Vec<String>) -> ApiResult<Prompt> {
+/// Returns the prompt of a request.
+///
+/// # Errors
+/// 400 if the template refuses the messages, or the prompt has unknown tokens.
+pub(super) fn prompt(
+    model: &LoadedModel,
+    request: &GenerationRequest,
+    warnings: &mut Vec<String>,
+) -> ApiResult<Prompt> {
     let chat = match &request.prompt {
-        PromptInput::Text(text) => return Ok(Prompt::text(text.as_str())),
+        PromptInput::Text(raw) => return raw.prompt(model.engine.vocabulary()),
         PromptInput::Chat(chat) => chat,
     };
     if let Some(schema) = trained_schema(model, request) {
@@ -167,7 +176,8 @@ fn prompt(model: &LoadedModel, request: &GenerationRequest, warnings: &mut Vec<S
     }
     let engine = &model.engine;
     let template = engine.chat_template().map_err(|error| ApiError::general(&error))?;
-    let mut options = ChatOptions { variables: chat.variables.clone(), ..ChatOptions::default() };
+    let variables = chat.variables.clone();
+    let mut options = ChatOptions { variables, add_generation_prompt: !chat.ends, ..ChatOptions::default() };
     let mut messages = chat.messages.clone();
     if let Some(tools) = &request.tools {
         match template {
@@ -181,6 +191,28 @@ fn prompt(model: &LoadedModel, request: &GenerationRequest, warnings: &mut Vec<S
         Some(text) => prompt.with_text(text.as_str()),
         None => prompt,
     })
+}
+
+impl RawPrompt {
+    pub(super) fn prompt(&self, vocab: &Vocabulary) -> ApiResult<Prompt> {
+        let prompt = match &self.tokens {
+            Some(tokens) => {
+                check_tokens("prompt", tokens, vocab)?;
+                Prompt::tokens(tokens.clone(), vocab)
+            }
+            None if self.splits_special => Prompt::text(&self.text),
+            None => Prompt::raw(&self.text),
+        };
+        Ok(if self.begins { prompt } else { prompt.without_bos() })
+    }
+}
+
+/// # Errors
+/// If one of the tokens in a field does not exist.
+pub(super) fn check_tokens(field: &str, tokens: &[TokenId], vocab: &Vocabulary) -> ApiResult<()> {
+    let Some(unknown) = tokens.iter().find(|&&token| token as usize >= vocab.len()) else { return Ok(()) };
+    let message = format!("there is no token {unknown}; the vocabulary has {}", vocab.len());
+    Err(ApiError::field(field, message))
 }
 
 /// Returns the schema that the embedded model reads in its prompt.
@@ -405,7 +437,7 @@ fn cache_key(request: &GenerationRequest, policy: &Policy) -> Option<String> {
 fn source(request: &GenerationRequest) -> String {
     let mut text = match (&request.decoding.source, &request.prompt) {
         (Some(source), _) => source.clone(),
-        (None, PromptInput::Text(text)) => text.clone(),
+        (None, PromptInput::Text(raw)) => raw.text.clone(),
         (None, PromptInput::Chat(chat)) => chat.words.clone(),
     };
     if let Some(prediction) = &request.prediction {

@@ -38,8 +38,19 @@ pub(super) struct GenerationRequest {
 /// The prompt of a request.
 pub(super) enum PromptInput {
     /// A text to be continued.
-    Text(String),
+    Text(RawPrompt),
     Chat(ChatInput),
+}
+
+/// A prompt that is sent to the model as it is.
+pub(super) struct RawPrompt {
+    pub text: String,
+    /// The prompt, if the client sent tokens.
+    pub tokens: Option<Vec<TokenId>>,
+    /// True if special tokens in the text are plain text.
+    pub splits_special: bool,
+    /// False if nothing is put in front of the text.
+    pub begins: bool,
 }
 
 /// A conversation.
@@ -58,6 +69,8 @@ pub(super) struct ChatInput {
     pub begun: Option<String>,
     /// What the client may not expect.
     pub warnings: Vec<String>,
+    /// True if the prompt ends with the messages, without the beginning of an answer.
+    pub ends: bool,
 }
 
 /// A constraint, as the client described it.

@@ -9,11 +9,11 @@ use serde_json::{Value, json};
 
 use super::api_error::{ApiError, ApiResult, json_response};
 use super::app::{App, blocking};
+use super::completion_fields::{read_chat, read_raw};
 use super::fields::Fields;
-use super::messages::read_messages;
 use super::model::LoadedModel;
-use ffwd_runtime::ChatOptions;
-use ffwd_runtime::decode::Prompt;
+use super::prepare::{check_tokens, prompt, thinking};
+use ffwd_runtime::sample::SamplingParams;
 use ffwd_runtime::vocab::TokenId;
 
 pub(super) async fn tokenize(State(app): State<Arc<App>>, body: Body) -> ApiResult<Response<Body>> {
@@ -38,27 +38,23 @@ async fn answer(
 
 fn read_text(model: &LoadedModel, text: &str) -> ApiResult<Value> {
     let mut fields = Fields::body(text)?;
-    fields.raw("model");
-    let special = fields.flag("add_special_tokens")?.or(fields.flag("add_special")?);
     let pieces = fields.flag("return_token_strs")?.or(fields.flag("with_pieces")?).unwrap_or(false);
     let vocab = model.engine.vocabulary();
     let prompt = if fields.has("messages") {
-        let chat = read_messages(&mut fields)?;
-        let generates = fields.flag("add_generation_prompt")?.unwrap_or(true);
-        let options = ChatOptions { add_generation_prompt: generates, ..ChatOptions::default() };
-        let prompt = model.engine.chat_prompt(&chat.messages, &options);
-        prompt.map_err(|error| ApiError::of(&error, "messages"))?
+        let mut request = read_chat(&mut fields, &SamplingParams::default())?.generation;
+        thinking(model, &mut request, &mut Vec::new());
+        prompt(model, &request, &mut Vec::new())?
     } else {
-        let text = match fields.text("prompt")? {
-            Some(text) => Some(text),
-            None => fields.text("content")?,
-        };
-        let prompt = Prompt::text(text.ok_or_else(|| ApiError::missing("prompt"))?);
-        if special == Some(false) { prompt.without_bos() } else { prompt }
+        fields.raw("model");
+        let name = if fields.has("content") { "content" } else { "prompt" };
+        read_raw(&mut fields, name)?.prompt(vocab)?
     };
     fields.finish()?;
     let tokens = prompt.encode(vocab).map_err(|error| ApiError::general(&error))?;
-    let texts = |token: &TokenId| String::from_utf8_lossy(vocab.token_bytes(*token)).into_owned();
+    let texts = |token: &TokenId| match vocab.is_special(*token) {
+        true => vocab.token_text(*token).unwrap_or_default(),
+        false => String::from_utf8_lossy(vocab.token_bytes(*token)).into_owned(),
+    };
     let texts: Option<Vec<String>> = pieces.then(|| tokens.iter().map(texts).collect());
     Ok(
         json!({"count": tokens.len(), "max_model_len": model.context(), "tokens": tokens, "token_strs": texts}),
@@ -71,10 +67,7 @@ fn read_tokens(model: &LoadedModel, text: &str) -> ApiResult<Value> {
     let tokens = fields.tokens("tokens")?.ok_or_else(|| ApiError::missing("tokens"))?;
     fields.finish()?;
     let vocab = model.engine.vocabulary();
-    if let Some(unknown) = tokens.iter().find(|&&token| token as usize >= vocab.len()) {
-        let message = format!("there is no token {unknown}; the vocabulary has {}", vocab.len());
-        return Err(ApiError::field("tokens", message));
-    }
+    check_tokens("tokens", &tokens, vocab)?;
     let text = String::from_utf8_lossy(&vocab.decode(&tokens)).into_owned();
     Ok(json!({"prompt": text, "content": text}))
 }

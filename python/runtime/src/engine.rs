@@ -43,6 +43,7 @@ struct EngineOptions {
     threads: Option<NonZeroUsize>,
     chat_template: Option<String>,
     markers: Vec<String>,
+    end_tokens: Vec<String>,
 }
 
 #[pymethods]
@@ -64,7 +65,10 @@ impl Engine {
         let max_context = options.max_context.map(NonZeroUsize::get);
         let load = LoadOptions { kv, max_context, ..LoadOptions::with_precision(precision) };
         let load = move || -> ffwd_runtime::Result<ffwd_runtime::Engine> {
-            let mut builder = ffwd_runtime::Engine::builder().options(load).markers(options.markers);
+            let mut builder = ffwd_runtime::Engine::builder()
+                .options(load)
+                .markers(options.markers)
+                .end_tokens(options.end_tokens);
             if let Some(threads) = options.threads {
                 builder = builder.threads(threads.get());
             }
@@ -104,8 +108,9 @@ impl Engine {
         let engine = self.engine()?.clone();
         let constraint = constraint.map(|constraint| constraint.get().inner.clone());
         let work = move |cancel: &_| {
-            let request = request(&engine, prompt, is_chat, constraint)?;
-            engine.generate(&options.get().apply(request, cancel))
+            let options = options.get();
+            let request = request(&engine, prompt, is_chat, options.splits_special(), constraint)?;
+            engine.generate(&options.apply(request, cancel))
         };
         run(py, work)?.map(|output| output_json(&output)).for_python(py)
     }
@@ -121,7 +126,8 @@ impl Engine {
     ) -> PyResult<Stream> {
         let engine = self.engine()?.clone();
         let constraint = constraint.map(|constraint| constraint.get().inner.clone());
-        Stream::texts(engine.clone(), options, move || request(&engine, prompt, is_chat, constraint))
+        let splits = options.get().splits_special();
+        Stream::texts(engine.clone(), options, move || request(&engine, prompt, is_chat, splits, constraint))
     }
 
     /// Returns the ids of a text.
@@ -204,10 +210,12 @@ fn request(
     engine: &ffwd_runtime::Engine,
     prompt: String,
     is_chat: bool,
+    splits_special: bool,
     constraint: Option<ffwd_runtime::Constraint>,
 ) -> ffwd_runtime::Result<Request> {
     let prompt = match is_chat {
-        false => Prompt::text(prompt),
+        false if splits_special => Prompt::text(prompt),
+        false => Prompt::raw(prompt),
         true => {
             let messages: Vec<serde_json::Value> = serde_json::from_str(&prompt)
                 .map_err(|error| Error::new(ErrorKind::InvalidJson, format!("the messages: {error}")))?;

@@ -36,6 +36,7 @@ struct GenerateOptions {
     lookup: bool,
     confidence: bool,
     logprobs: bool,
+    split_special_tokens: bool,
 }
 
 /// True or False where None means neither.
@@ -62,6 +63,7 @@ impl Default for GenerateOptions {
             lookup: true,
             confidence: false,
             logprobs: false,
+            split_special_tokens: false,
         }
     }
 }
@@ -88,6 +90,11 @@ impl Options {
 impl Options {
     pub fn wants_confidence(&self) -> bool {
         self.options.confidence
+    }
+
+    /// Returns true if special tokens in a prompt that is a text are plain text.
+    pub fn splits_special(&self) -> bool {
+        self.options.split_special_tokens
     }
 
     /// Sets the options on a request, which `cancel` ends.

@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 use tokenizers::{AddedToken, Tokenizer};
 
-use super::{TokenId, Vocabulary, encode_with, read};
+use super::{TokenId, Vocabulary, VocabularyInner, encode_with, read};
 use crate::error::{Error, ErrorKind, Result};
 
 impl Vocabulary {
@@ -52,12 +52,34 @@ impl Vocabulary {
         if made.is_empty() {
             return Ok(self);
         }
-        let tokenizer = as_text(&self.inner.tokenizer, &made)
-            .map_err(|e| Error::new(ErrorKind::Tokenizer, format!("the tokenizer cannot be changed: {e}")))?;
-        let mut inner = Vocabulary::inner(tokenizer, self.inner.spelling)?;
+        let mut inner = self.with_kind(&made, false)?;
         made.extend_from_slice(&self.inner.made_text);
         inner.made_text = made;
         Ok(Vocabulary { inner: Arc::new(inner), ..self })
+    }
+
+    /// Returns the vocabulary in which the tokens with these texts are special, whatever the file
+    /// calls them. Texts that are no tokens have no effect.
+    ///
+    /// # Errors
+    /// Fails if the tokenizer cannot be serialised and read again.
+    pub fn with_special<S: AsRef<str>>(self, texts: &[S]) -> Result<Vocabulary> {
+        let texts = texts.iter().map(|text| text.as_ref().to_owned());
+        let made: Vec<String> =
+            texts.filter(|text| self.token_id(text).is_some_and(|id| !self.is_special(id))).collect();
+        if made.is_empty() {
+            return Ok(self);
+        }
+        let mut inner = self.with_kind(&made, true)?;
+        inner.made_text.clone_from(&self.inner.made_text);
+        Ok(Vocabulary { inner: Arc::new(inner), ..self })
+    }
+
+    /// Reads the tokenizer again with the tokens called `names` as special ones, or as text.
+    fn with_kind(&self, names: &[String], special: bool) -> Result<VocabularyInner> {
+        let fail = |e| Error::new(ErrorKind::Tokenizer, format!("the tokenizer cannot be changed: {e}"));
+        let tokenizer = as_kind(&self.inner.tokenizer, names, special).map_err(fail)?;
+        Vocabulary::inner(tokenizer, self.inner.spelling)
     }
 
     /// Returns the texts of all special tokens, including those treated as text. Input text must
@@ -95,14 +117,19 @@ impl Vocabulary {
     }
 }
 
-/// Returns the tokenizer in which the added tokens called `names` are not special.
-fn as_text(tokenizer: &Tokenizer, names: &[String]) -> Result<Tokenizer, String> {
+/// Returns the tokenizer in which the tokens called `names` are special or not.
+fn as_kind(tokenizer: &Tokenizer, names: &[String], special: bool) -> Result<Tokenizer, String> {
     let text = tokenizer.to_string(false).map_err(|e| e.to_string())?;
     let mut file: serde_json::Value = serde_json::from_str(&text).map_err(|e| e.to_string())?;
-    for token in file["added_tokens"].as_array_mut().into_iter().flatten() {
-        if token["content"].as_str().is_some_and(|content| names.iter().any(|name| name == content)) {
-            token["special"] = false.into();
+    let Some(added) = file["added_tokens"].as_array_mut() else { return Err("no added tokens".to_owned()) };
+    for name in names {
+        match added.iter_mut().find(|token| token["content"].as_str() == Some(name)) {
+            Some(token) => token["special"] = special.into(),
+            None => added.push(serde_json::json!({"id": tokenizer.token_to_id(name), "content": name,
+                "single_word": false, "lstrip": false, "rstrip": false, "normalized": false,
+                "special": special})),
         }
     }
+    added.sort_by_key(|token| token["id"].as_u64());
     read(file.to_string().as_bytes())
 }

@@ -113,8 +113,8 @@ impl std::fmt::Debug for Vocabulary {
 
 impl Vocabulary {
     /// Loads a `tokenizer.json`, a `tekken.json` or a SentencePiece model (`tokenizer.model`). End
-    /// tokens come from `generation_config.json` or `tokenizer_config.json` in the same folder,
-    /// otherwise from the file.
+    /// tokens come from `generation_config.json` and `tokenizer_config.json` in the same folder, or
+    /// else from the file.
     ///
     /// # Errors
     /// Fails if the file cannot be read, or is not a tokenizer whose tokens have known bytes.
@@ -538,11 +538,12 @@ fn eos_beside(path: &Path, vocab: &Vocabulary) -> Vec<TokenId> {
             _ => {}
         }
     }
-    if eos.is_empty()
-        && let Some(config) = read("tokenizer_config.json")
-    {
+    // The two files often disagree.
+    if let Some(config) = read("tokenizer_config.json") {
         let name = config["eos_token"].as_str().or(config["eos_token"]["content"].as_str());
-        eos.extend(name.and_then(|n| vocab.token_id(n)).map(u64::from));
+        let id = name.and_then(|n| vocab.token_id(n)).map(u64::from);
+        eos.extend(id.filter(|id| !eos.contains(id)));
     }
-    eos.into_iter().filter_map(|id| u32::try_from(id).ok()).collect()
+    let known = |id: u64| u32::try_from(id).ok().filter(|&id| (id as usize) < vocab.len());
+    eos.into_iter().filter_map(known).collect()
 }

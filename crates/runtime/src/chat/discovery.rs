@@ -17,7 +17,7 @@ use super::{ChatTemplate, MAX_TEMPLATE};
 use crate::error::{Error, ErrorKind, Place, Result};
 use crate::files::read_at_most;
 use crate::model::ChatSources;
-use crate::vocab::Vocabulary;
+use crate::vocab::{TokenId, Vocabulary};
 
 /// Maximum size in bytes of a `tokenizer_config.json`.
 const MAX_CONFIG: usize = 1 << 24;
@@ -35,7 +35,12 @@ impl ChatSources {
         }
         let named = self.templates.iter().map(|(name, source)| (name.as_str(), source.as_str()));
         Some(ChatTemplate::from_named(named).map(|template| {
-            let texts = self.tokens.iter().filter_map(|(name, id)| Some((*name, vocab.token_text(*id)?)));
+            let known = self.tokens.iter().copied().filter(|&(_, id)| vocab.is_special(id));
+            let first = |ids: &[TokenId]| ids.first().copied();
+            let usual = [("bos_token", first(vocab.bos())), ("eos_token", first(vocab.eos()))];
+            let all = usual.into_iter().filter_map(|(name, id)| Some((name, id?))).chain(known);
+            let texts = all.filter_map(|(name, id)| Some((name, vocab.token_text(id)?)));
+            let template = ChatTemplate { begins: true, ..template };
             texts.fold(template, |template, (name, text)| template.with_token(name, text))
         }))
     }

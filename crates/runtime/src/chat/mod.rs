@@ -18,6 +18,7 @@ mod prompt_part;
 mod render;
 mod special_token_guard;
 mod strftime;
+pub(crate) mod turn_tokens;
 
 use std::time::SystemTime;
 
@@ -185,22 +186,9 @@ pub struct ChatTemplate {
     templates: Vec<(String, Template)>,
     /// Values of `bos_token` and the like.
     tokens: Map<String, Value>,
-    /// Those of [`TURN_ENDS`] that stand in the templates.
-    turn_ends: Vec<&'static str>,
+    /// True if the tokens in front of a text also stand in front of a chat that does not write them.
+    pub(crate) begins: bool,
 }
-
-/// Tokens that end the turn of a model, in the templates of the families that have them.
-const TURN_ENDS: [&str; 7] = [
-    "<|im_end|>",
-    "<|eot_id|>",
-    "<|eom_id|>",
-    "<|end|>",
-    "<end_of_turn>",
-    "<|end_of_turn|>",
-    "<|END_OF_TURN_TOKEN|>",
-];
-/// With this token, `<|end|>` ends a message, and a turn has several.
-const RETURN: &str = "<|return|>";
 
 impl ChatTemplate {
     /// Creates a chat template from its text.
@@ -216,39 +204,21 @@ impl ChatTemplate {
     /// # Errors
     /// Returns the errors of [`new`](Self::new), and an error if there is no template.
     pub fn from_named<'a>(templates: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<Self> {
-        let mut turn_ends = Vec::new();
         let mut all: Vec<(String, Template)> = templates
             .into_iter()
-            .map(|(name, source)| {
-                turn_ends.extend(TURN_ENDS.iter().filter(|end| source.contains(**end)));
-                Ok((name.to_owned(), Template::new(source)?))
-            })
+            .map(|(name, source)| Ok((name.to_owned(), Template::new(source)?)))
             .collect::<Result<_>>()?;
         all.sort_by(|a, b| a.0.cmp(&b.0));
         if all.is_empty() {
             return Err(Error::new(ErrorKind::Model, "no chat template"));
         }
-        Ok(ChatTemplate { templates: all, tokens: Map::new(), turn_ends })
+        Ok(ChatTemplate { templates: all, tokens: Map::new(), begins: false })
     }
 
     /// Sets a special token that the template can name, such as `bos_token`.
     pub fn with_token(mut self, name: impl Into<String>, text: impl Into<String>) -> Self {
         self.tokens.insert(name.into(), Value::String(text.into()));
         self
-    }
-
-    /// Returns a vocabulary in which the tokens that end a turn in the templates end a generation, too:
-    /// files often name the end of a document alone.
-    pub(crate) fn with_turn_ends(&self, vocab: Vocabulary) -> Vocabulary {
-        let mut ends = vocab.eos().to_vec();
-        for name in &self.turn_ends {
-            let is_message = *name == "<|end|>" && vocab.token_id(RETURN).is_some();
-            if let Some(id) = vocab.token_id(name).filter(|id| !is_message && !ends.contains(id)) {
-                tracing::debug!("the token {name} of the chat template ends a generation");
-                ends.push(id);
-            }
-        }
-        if ends.len() == vocab.eos().len() { vocab } else { vocab.with_eos(ends) }
     }
 
     /// Returns the names of the templates.

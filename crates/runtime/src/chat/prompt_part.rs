@@ -1,4 +1,6 @@
-//! Parts of a prompt: trusted text of a template, and text from outside.
+//! Parts of a prompt: trusted text of a template, text from outside, and tokens.
+
+use crate::vocab::TokenId;
 
 /// A part of a prompt. Only in the parts of a template are special tokens recognised.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -7,13 +9,15 @@ pub enum PromptPart {
     Template(String),
     /// Text from outside: special tokens in it are plain text.
     Text(String),
+    /// Tokens, and their text.
+    Tokens(Vec<TokenId>, String),
 }
 
 impl PromptPart {
-    /// Returns the text of either kind.
+    /// Returns the text of any kind.
     pub fn as_str(&self) -> &str {
         match self {
-            PromptPart::Template(text) | PromptPart::Text(text) => text,
+            PromptPart::Template(text) | PromptPart::Text(text) | PromptPart::Tokens(_, text) => text,
         }
     }
 

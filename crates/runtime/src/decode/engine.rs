@@ -12,6 +12,7 @@ use super::prompt::Prompt;
 use super::request::Request;
 use super::session::{Session, SessionParts};
 use super::watch::{OutputWatch, PlainTokens, WatchOptions};
+use crate::chat::turn_tokens::with_turn_tokens;
 use crate::chat::{ChatOptions, ChatTemplate, Message};
 use crate::error::{Error, ErrorKind, Place, Result};
 use crate::matcher::{CompiledGrammar, Compiler};
@@ -70,6 +71,7 @@ pub struct EngineBuilder {
     chat: Option<ChatTemplate>,
     prefix_bytes: Option<usize>,
     markers: Vec<String>,
+    end_tokens: Vec<String>,
     adapter: Option<String>,
     folders: Vec<PathBuf>,
     threads: Option<Threads>,
@@ -142,6 +144,13 @@ impl EngineBuilder {
         self
     }
 
+    /// Sets the tokens that end a generation, by their texts or their ids, instead of those of the
+    /// model's files and of its chat template.
+    pub fn end_tokens<S: Into<String>>(mut self, tokens: impl IntoIterator<Item = S>) -> Self {
+        self.end_tokens.extend(tokens.into_iter().map(Into::into));
+        self
+    }
+
     /// Sets the threads that work on a forward, or their number: then they belong to this engine.
     /// Default: those that all other engines without a number share; see
     /// [`default_threads`](crate::default_threads).
@@ -193,9 +202,10 @@ impl EngineBuilder {
             _ => draft,
         };
         let chat = self.chat.clone().map(Ok).or(chat);
-        let vocab = match &chat {
-            Some(Ok(template)) => template.with_turn_ends(vocab),
-            _ => vocab,
+        let template = chat.as_ref().and_then(|chat| chat.as_ref().ok());
+        let vocab = match path.is_some() || !self.end_tokens.is_empty() {
+            true => with_turn_tokens(vocab, template, &self.end_tokens, &self.markers)?,
+            false => vocab,
         };
         let engine = Engine::from_parts(target, draft, vocab.with_markers(&self.markers)?)?;
         let engine = match self.prefix_bytes {
@@ -321,8 +331,11 @@ fn is_embedded_vocabulary(_: &Vocabulary) -> bool {
 /// Loads a model, and the vocabulary from its folder or from the file itself.
 fn load(path: &Path, options: &LoadOptions) -> Result<(Model, Vocabulary)> {
     let (model, vocab) = together(|| Model::open(path, options), || crate::model::vocabulary_of(path))?;
-    let vocab = if vocab.eos().is_empty() { vocab.with_eos(model.config().eos.clone()) } else { vocab };
-    Ok((model, vocab))
+    let mut ends = vocab.eos().to_vec();
+    let named = model.config().eos.iter().filter(|&&id| ends.is_empty() || vocab.is_special(id));
+    let named: Vec<TokenId> = named.filter(|id| !ends.contains(id)).copied().collect();
+    ends.extend(named);
+    Ok((model, vocab.with_eos(ends)))
 }
 
 /// Loads weights on this thread and a vocabulary on another, which takes as long with a small

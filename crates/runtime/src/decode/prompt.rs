@@ -29,6 +29,20 @@ impl Prompt {
         Prompt::default().with_text(text)
     }
 
+    /// Creates a prompt of a text as a model reads it: special tokens in it are recognised, as in a
+    /// chat that a client wrote out itself. Text from others belongs into
+    /// [`with_text`](Self::with_text).
+    pub fn raw(text: impl Into<String>) -> Self {
+        let text = text.into();
+        Prompt { source: Some(text.clone()), ..Prompt::default().with_template(text) }
+    }
+
+    /// Creates a prompt of tokens. Nothing is put in front of them.
+    pub fn tokens(tokens: Vec<TokenId>, vocab: &Vocabulary) -> Self {
+        let text = String::from_utf8_lossy(&vocab.decode(&tokens)).into_owned();
+        Prompt { parts: vec![PromptPart::Tokens(tokens, text)], source: None, bare: true }
+    }
+
     /// Appends text from outside: special tokens in it are plain text.
     pub fn with_text(mut self, text: impl Into<String>) -> Self {
         self.parts.push(PromptPart::Text(text.into()));
@@ -60,8 +74,13 @@ impl Prompt {
                     .hint("use a plain prompt, or name a template (--chat-template)"));
             }
         };
-        // Templates write the tokens that begin a conversation.
-        Ok(Prompt { parts, source: Some(chat::words(messages)), bare: true })
+        // Templates write the tokens that begin a conversation, or leave it to the program that runs
+        // a GGUF file.
+        let begin = vocab.bos().first().and_then(|&id| vocab.token_text(id));
+        let begin = begin.filter(|_| template.is_some_and(|template| template.begins));
+        let writes = |begin: &String| parts.iter().any(|part| part.as_str().contains(begin.as_str()));
+        let bare = begin.as_ref().is_none_or(writes);
+        Ok(Prompt { parts, source: Some(chat::words(messages)), bare })
     }
 
     /// Returns true if a vocabulary has the special tokens of ChatML.
@@ -99,6 +118,7 @@ impl Prompt {
             let encoded = match part {
                 PromptPart::Template(text) => vocab.encode_template(text),
                 PromptPart::Text(text) => vocab.encode_outside(text),
+                PromptPart::Tokens(tokens, _) => Ok(tokens.clone()),
             };
             tokens.extend(encoded?);
         }

@@ -20,7 +20,7 @@ use crate::fields::Fields;
 use crate::messages::add_text;
 use crate::options::read_options;
 use crate::prepare::ReadyRequest;
-use crate::request::{ChatInput, FormatKind, FormatRequest, GenerationRequest, PromptInput};
+use crate::request::{ChatInput, FormatKind, FormatRequest, GenerationRequest, PromptInput, RawPrompt};
 use crate::running::{RunMessage, Running};
 use crate::stream::{Events, event_response};
 use ffwd_runtime::decode::{ForwardTrace, Output, TracedToken};
@@ -128,7 +128,9 @@ pub(super) fn read_generation(
 ) -> ApiResult<GenerationRequest> {
     let text = fields.needed_text("prompt")?;
     let prompt = match fields.text("as")?.as_deref() {
-        None | Some("text") => PromptInput::Text(text),
+        None | Some("text") => {
+            PromptInput::Text(RawPrompt { text, tokens: None, splits_special: false, begins: true })
+        }
         Some("chat") => {
             let mut chat = ChatInput::default();
             add_text(&mut chat, "user", text, "prompt")?;

@@ -161,11 +161,12 @@ impl Gguf<'_> {
         Ok(ChatSources { templates, tokens })
     }
 
-    /// Returns the end tokens of sequence and of turn.
+    /// Returns the end tokens of sequence, of turn and of message.
     pub(crate) fn ends(&self) -> Result<Vec<u32>> {
         let mut ends = Vec::new();
-        for key in ["tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id"] {
-            if let Some(id) = self.optional(key)?.and_then(|n| u32::try_from(n).ok())
+        for name in ["eos", "eot", "eom"] {
+            let key = format!("tokenizer.ggml.{name}_token_id");
+            if let Some(id) = self.optional(&key)?.and_then(|n| u32::try_from(n).ok())
                 && !ends.contains(&id)
             {
                 ends.push(id);

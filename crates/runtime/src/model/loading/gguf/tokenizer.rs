@@ -26,6 +26,7 @@ use crate::error::{Error, ErrorKind, Place, Result};
 use crate::model::loading::file_data::FileData;
 use crate::model::loading::gguf::file::{Gguf, TEMPLATE};
 use crate::model::loading::gguf::open_gguf;
+use crate::model::turn_marks::{self, BEGINS};
 use crate::vocab::sentencepiece::{ListNames, Piece, SPACE, merges};
 use crate::vocab::{TokenSpelling, Vocabulary};
 
@@ -132,21 +133,33 @@ impl Gguf<'_> {
             None => return Err(lacks(MODEL)),
         };
         let vocabulary = Vocabulary::from_tokenizer(tokenizer, spelling)?;
-        let (bos, ends) = (self.bos(spelling)?, self.ends()?);
+        let bos = self.bos(spelling, &vocabulary)?;
+        let (ends, unknown): (Vec<u32>, Vec<u32>) =
+            self.ends()?.into_iter().partition(|&id| (id as usize) < vocabulary.len());
+        for id in unknown {
+            tracing::warn!("the file names the token {id} as an end, which it does not have");
+        }
         let vocabulary = vocabulary.with_bos(bos);
         Ok(if ends.is_empty() { vocabulary } else { vocabulary.with_eos(ends) })
     }
 
     /// Returns the token before a prompt, if any. Where a file has no entry, the kind of tokenizer
     /// decides.
-    fn bos(&self, spelling: TokenSpelling) -> Result<Vec<u32>> {
+    fn bos(&self, spelling: TokenSpelling, vocabulary: &Vocabulary) -> Result<Vec<u32>> {
         let piece = matches!(spelling, TokenSpelling::SentencePiece);
         let llama3 = matches!(self.text(PRE), Some("llama-bpe" | "llama3" | "llama-v3"));
         if !self.flag(ADD_BOS)?.unwrap_or(piece || llama3) {
             return Ok(Vec::new());
         }
-        let id = self.optional(BOS)?.or(piece.then_some(1));
-        Ok(id.and_then(|id| u32::try_from(id).ok()).into_iter().collect())
+        let named = self.optional(BOS)?.or(piece.then_some(1)).and_then(|id| u32::try_from(id).ok());
+        let begin = || BEGINS.iter().find_map(|text| vocabulary.token_id(text));
+        let id = named.filter(|&id| (id as usize) < vocabulary.len()).or_else(begin);
+        if id != named || !id.is_some_and(|id| vocabulary.is_special(id)) {
+            tracing::warn!(
+                "`{BOS}` names no special token to begin a prompt, but {named:?}; {id:?} is taken"
+            );
+        }
+        Ok(id.into_iter().collect())
     }
 
     /// Builds a byte-level BPE tokenizer.
@@ -212,7 +225,11 @@ impl Gguf<'_> {
 
     fn tokens(&self) -> Result<Tokens<'_>> {
         let texts = self.string_list(TOKENS, MAX_TOKENS, MAX_TEXT)?.ok_or_else(|| lacks(TOKENS))?;
-        let kinds = self.number_list(TYPES, MAX_TOKENS)?.ok_or_else(|| lacks(TYPES))?;
+        let kinds = self.number_list(TYPES, MAX_TOKENS)?.unwrap_or_else(|| {
+            tracing::warn!("the GGUF metadata lack `{TYPES}`; the texts of tokens decide");
+            let is_byte = |text: &&str| text.len() == 6 && text.starts_with("<0x");
+            texts.iter().map(|text| if is_byte(text) { 6.0 } else { 1.0 }).collect()
+        });
         same_length(TYPES, kinds.len(), texts.len())?;
         let kind = |(i, &n): (usize, &f64)| match n {
             1.0 => Ok(TokenKind::Normal),
@@ -225,15 +242,17 @@ impl Gguf<'_> {
         let mut kinds: Vec<TokenKind> = kinds.iter().enumerate().map(kind).collect::<Result<_>>()?;
         // Some converters write the marks of turns as text, so that they would be cut into pieces.
         let templates: Vec<&str> = self.texts(TEMPLATE).map(|(_, source)| source).collect();
-        for (text, kind) in texts.iter().zip(&mut kinds) {
-            let is_mark = |text: &str| {
-                text.starts_with("<|") && text.ends_with("|>")
-                    || text.ends_with("_of_turn>") && text.starts_with('<')
-            };
-            if *kind == TokenKind::Normal && is_mark(text) && templates.iter().any(|t| t.contains(text)) {
-                tracing::warn!(
-                    "`{TYPES}` says that {text} of the chat template is text; it is read as a token"
-                );
+        let known: Vec<&str> = turn_marks::known().collect();
+        let mut named = self.ends()?;
+        named.extend(self.optional(BOS)?.and_then(|id| u32::try_from(id).ok()));
+        for (id, (text, kind)) in texts.iter().zip(&mut kinds).enumerate() {
+            let is_text = matches!(kind, TokenKind::Normal | TokenKind::Unused);
+            let is_tag = || text.starts_with('<') && text.ends_with('>');
+            let is_written = || turn_marks::is_mark(text) && templates.iter().any(|t| t.contains(text));
+            if is_text && (named.contains(&(id as u32)) && is_tag() || is_written())
+                || !matches!(kind, TokenKind::Special | TokenKind::Byte) && known.contains(text)
+            {
+                tracing::warn!("`{TYPES}` says that {text} is text; it is read as a special token");
                 *kind = TokenKind::Special;
             }
         }
