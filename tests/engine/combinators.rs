@@ -52,6 +52,18 @@ fn pattern(random: &mut Random, depth: usize) -> String {
 }
 
 #[test]
+fn counted_characters_are_regular() {
+    let setting = SmallTexts::new();
+    let [counted, other] = ["[ab]{1,300}", "a*b"].map(|p| Constraint::regex(p).expect("valid"));
+    let of = |set: &dyn Fn(&str) -> bool| setting.texts.iter().map(|t| set(t)).collect::<Vec<_>>();
+    let is_counted = |t: &str| !t.is_empty() && t.bytes().all(|b| b"ab".contains(&b));
+    let is_other = |t: &str| t.strip_suffix('b').is_some_and(|t| t.bytes().all(|b| b == b'a'));
+    let both = counted.and(&other).expect("not empty");
+    assert_eq!(setting.members(&both), of(&|t| is_counted(t) && is_other(t)));
+    assert_eq!(setting.members(&counted.not().expect("not empty")), of(&|t| !is_counted(t)));
+}
+
+#[test]
 fn regular_operations_are_those_of_sets() {
     let setting = SmallTexts::new();
     let mut random = Random::new(5);

@@ -179,6 +179,10 @@ fn is_regular(ir: &Ir) -> bool {
             continue;
         }
         match ir.node(id) {
+            // Counted characters; other texts have a language of their own.
+            Node::Text { lang, .. } if matches!(ir.node(*lang), Node::Repeat { min: 0, max: None, .. }) => {
+                todo.push(*lang);
+            }
             Node::Rule(_)
             | Node::Text { .. }
             | Node::JsonString { .. }

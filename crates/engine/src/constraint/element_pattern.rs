@@ -56,7 +56,7 @@ const CLASSES: [NamedClass; 8] = [
 pub(super) fn parse(text: &str) -> Result<Ir> {
     check_length(text)?;
     let hir = ElementParser { cursor: Cursor::new(text), out: HirBuilder::new(text) }.run()?;
-    let mut ir = Ir::new();
+    let mut ir = Ir::counting();
     let root = hir_to_ir::node(&hir, &mut ir);
     hir_to_ir::check_states(text, &ir, 0, root)?;
     ir.set_root(root);

@@ -37,7 +37,7 @@ pub(in crate::constraint) mod look;
 pub(crate) fn parse(pattern: &str) -> Result<Ir> {
     check_length(pattern)?;
     let (hir, renamed) = hir(pattern)?;
-    let mut ir = Ir::new();
+    let mut ir = Ir::counting();
     let plain = if renamed.is_empty() { hir_to_ir::language(&hir, (false, false), &mut ir) } else { None };
     let root = match plain {
         Some(root) => root,

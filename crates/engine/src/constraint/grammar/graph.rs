@@ -17,6 +17,8 @@
 //! times. In the graph of a rule it adds n edges.
 
 use super::rules::{Counts, Expr, ExprId, Grammar, Rule, RuleIx};
+use crate::char_lang::char_class;
+use crate::constraint::ir::MIN_COUNTED;
 use crate::error::{Error, ErrorKind, Result};
 
 /// Maximum number of edges of all rules of a grammar together, in each stage of compilation.
@@ -202,6 +204,9 @@ fn nullable(grammar: &Grammar) -> Vec<bool> {
     empty
 }
 
+/// Maximum number of parts of a set of characters.
+const MAX_PARTS_OF_CHARACTERS: usize = 100;
+
 /// An expression to be built between two states.
 type PendingPart = (ExprId, u32, u32);
 
@@ -229,6 +234,12 @@ fn graph(grammar: &Grammar, body: ExprId, left: &mut usize) -> Option<RuleGraph>
             }
             Expr::Alt(parts) if is_list(grammar, parts) => graph.edge(from, Label::Term(id), to),
             Expr::Alt(parts) => todo.extend(parts.iter().map(|&id| (id, from, to))),
+            Expr::Repeat(of, min, Some(MIN_COUNTED..)) if characters(grammar, *of).is_some() => {
+                graph.edge(from, Label::Term(id), to);
+                if *min == 0 {
+                    graph.edge(from, Label::Empty, to);
+                }
+            }
             Expr::Repeat(of, min, max) => {
                 *left = left.checked_sub(max.unwrap_or(*min) as usize)?;
                 repeat(&mut graph, &mut todo, (*min, *max), (*of, from, to));
@@ -283,6 +294,31 @@ fn repeat(
 /// many edges.
 fn is_list(grammar: &Grammar, parts: &[ExprId]) -> bool {
     parts.len() >= 4 && parts.iter().all(|&p| matches!(grammar.expr(p), Expr::Literal(t) if !t.is_empty()))
+}
+
+/// Returns the characters of an expression that matches one of them: a class, a character, or some of
+/// these as alternatives or by the name of a rule.
+pub(super) fn characters(grammar: &Grammar, id: ExprId) -> Option<Vec<(char, char)>> {
+    let (mut ranges, mut todo) = (Vec::new(), vec![id]);
+    for _ in 0..MAX_PARTS_OF_CHARACTERS {
+        let Some(id) = todo.pop() else {
+            let merged = char_class::unicode(&ranges);
+            return Some(char_class::ranges(&merged).collect()).filter(|ranges: &Vec<_>| !ranges.is_empty());
+        };
+        match grammar.expr(id) {
+            Expr::Class(more) => ranges.extend_from_slice(more),
+            Expr::Literal(text) => {
+                let mut chars = std::str::from_utf8(text).ok()?.chars();
+                let c = chars.next().filter(|_| chars.next().is_none())?;
+                ranges.push((c, c));
+            }
+            Expr::Alt(parts) => todo.extend_from_slice(parts),
+            Expr::Rule(rule) => todo.push(grammar.rules[*rule as usize].body?),
+            Expr::Token(part) if grammar.ignored.is_empty() => todo.push(*part),
+            _ => return None,
+        }
+    }
+    None
 }
 
 /// Returns the words of a list, sorted and without duplicates.

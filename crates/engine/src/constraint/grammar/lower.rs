@@ -16,7 +16,7 @@
 //! each token.
 
 use super::analysis::TrimmedRules;
-use super::graph::{Label, RuleGraph, words};
+use super::graph::{Label, RuleGraph, characters, words};
 use super::recursion::{calls, components, without_left_recursion};
 use super::rules::{Expr, ExprId, Grammar, RuleIx};
 use crate::constraint::ir::{AutomatonState, Ir, Node, NodeId, RuleId};
@@ -56,7 +56,7 @@ pub(super) fn lower(grammar: &Grammar, rules: &TrimmedRules) -> Result<Ir> {
     graphs.push(Some(all));
     let mut lowering = GrammarLowering {
         grammar,
-        ir: Ir::new(),
+        ir: Ir::counting(),
         inline: inlined(&graphs, grammar),
         terms: vec![None; grammar.exprs.len()],
         done: vec![None; graphs.len()],
@@ -154,7 +154,7 @@ fn inlined(graphs: &[Option<RuleGraph>], grammar: &Grammar) -> Vec<bool> {
 fn is_regular(grammar: &Grammar, regular: &[bool], inline: &[bool], label: Label) -> bool {
     match label {
         Label::Empty => true,
-        Label::Term(id) => !matches!(grammar.expr(id), Expr::Foreign(_)),
+        Label::Term(id) => !matches!(grammar.expr(id), Expr::Foreign(_) | Expr::Repeat(..)),
         Label::Rule(rule) => regular[rule as usize] && inline[rule as usize],
     }
 }
@@ -207,6 +207,11 @@ impl GrammarLowering<'_> {
             Expr::Literal(text) => self.ir.bytes(text),
             Expr::Class(ranges) => utf8_class::class(ranges, &mut self.ir),
             Expr::Alt(parts) => self.ir.literals(words(self.grammar, parts)),
+            Expr::Repeat(part, min, max) => {
+                let ranges = characters(self.grammar, *part).unwrap_or_default();
+                let class = utf8_class::class(&ranges, &mut self.ir);
+                self.ir.characters(class, (*min).max(1), *max)
+            }
             Expr::Foreign(at) => self.ir.append(&self.grammar.foreign[*at]),
             // Graphs have no other terms.
             _ => self.ir.push(Node::Never),

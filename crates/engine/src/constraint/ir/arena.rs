@@ -29,6 +29,9 @@ pub struct Ir {
     pub(crate) tools: Vec<ToolSchema>,
     /// Nodes of character classes that were lowered to UTF-8.
     pub(in crate::constraint) classes: FxHashMap<Box<[(char, char)]>, NodeId>,
+    /// True if a register may count repeated characters. The language of a JSON string has no
+    /// registers of its own.
+    pub(in crate::constraint) counts: bool,
 }
 
 /// The schema of a tool in a constraint. Only compiling shows whether some schemas allow anything.
@@ -48,6 +51,9 @@ impl Default for Ir {
         Self::new()
     }
 }
+
+/// Smallest number of characters that a register counts.
+pub(in crate::constraint) const MIN_COUNTED: u32 = 256;
 
 impl Ir {
     /// Returns the representation of any JSON object.
@@ -71,7 +77,13 @@ impl Ir {
             sources: Vec::new(),
             tools: Vec::new(),
             classes: FxHashMap::default(),
+            counts: false,
         }
+    }
+
+    /// Returns an empty arena in which registers count repeated characters.
+    pub(in crate::constraint) fn counting() -> Self {
+        Ir { counts: true, ..Self::new() }
     }
 
     /// Reserves memory for `nodes` more nodes.
@@ -222,6 +234,18 @@ impl Ir {
                 }
                 _ => self.push(Node::Repeat { node, min, max }),
             },
+        }
+    }
+
+    /// Adds a repetition of a class of characters. Many of them are counted by a register, so that
+    /// their number has no cost.
+    pub(crate) fn characters(&mut self, class: NodeId, min: u32, max: Option<u32>) -> NodeId {
+        match max {
+            Some(most) if self.counts && most >= MIN_COUNTED && *self.node(class) != Node::Never => {
+                let lang = self.repeat(class, 0, None);
+                self.push(Node::Text { lang, min_chars: min, max_chars: max })
+            }
+            _ => self.repeat(class, min, max),
         }
     }
 }

@@ -92,6 +92,11 @@ impl ByteNfa {
                 }
             }
             &Node::Repeat { node, min, max } => self.repeat(node, min, max, (from, to), todo)?,
+            &Node::Text { lang, min_chars, max_chars }
+                if let Node::Repeat { node, min: 0, max: None } = *ir.node(lang) =>
+            {
+                self.repeat(node, min_chars, max_chars, (from, to), todo)?;
+            }
             other => {
                 let message = format!("a pattern is not made of regular parts: {other:?}");
                 return Err(Error::new(ErrorKind::TooComplex, message));

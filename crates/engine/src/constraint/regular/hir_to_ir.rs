@@ -151,6 +151,9 @@ pub(crate) fn node(hir: &Hir, ir: &mut Ir) -> NodeId {
             match (ir.node(part), repetition.min) {
                 (Node::Never, 0) => ir.push(Node::Empty),
                 (Node::Never, _) => part,
+                _ if matches!(repetition.sub.kind(), HirKind::Class(Class::Unicode(_))) => {
+                    ir.characters(part, repetition.min, repetition.max)
+                }
                 _ => ir.repeat(part, repetition.min, repetition.max),
             }
         }
