@@ -232,14 +232,10 @@ impl<'a> LarkParser<'a> {
             }
             self.priorities += 1;
         }
-        let parameters = self.parameters()?;
-        self.blanks();
-        if !self.cursor.eat(":") {
-            return Err(self.cursor.unexpected().hint("a rule is written `name: ...`"));
+        if self.cursor.peek() == Some('{') {
+            return self.template(name, start);
         }
-        if let Some(parameters) = parameters {
-            return self.template(name, parameters, span);
-        }
+        self.colon()?;
         if !name.trim_start_matches('_').starts_with(|c: char| c.is_ascii_alphabetic()) {
             let hint = "such as `rule_1`";
             return Err(self.cursor.invalid("a name must have a letter before its digits", span, hint));
@@ -249,47 +245,53 @@ impl<'a> LarkParser<'a> {
         self.grammar.define(name, body, span)
     }
 
-    /// Reads the parameters of a template, if there are any.
-    fn parameters(&mut self) -> Result<Option<Vec<&'a str>>> {
-        if !self.cursor.eat("{") {
-            return Ok(None);
-        }
-        let mut parameters = Vec::new();
+    /// Reads a list in braces.
+    fn braced(&mut self, mut item: impl FnMut(&mut Self) -> Result<()>) -> Result<()> {
+        self.cursor.pos += 1;
         loop {
             self.blanks();
-            let name = self.cursor.take_while(in_name);
-            if name.is_empty() || parameters.contains(&name) {
-                return Err(self
-                    .cursor
-                    .unexpected()
-                    .hint("parameters are different names: `list{item, sep}: ...`"));
-            }
-            parameters.push(name);
+            item(self)?;
             self.blanks();
             if self.cursor.eat("}") {
-                return Ok(Some(parameters));
+                return Ok(());
             }
             if !self.cursor.eat(",") {
-                return Err(self.cursor.unexpected().hint("parameters are separated by commas"));
+                return Err(self.cursor.unexpected().hint("the list is separated by commas"));
             }
         }
     }
 
-    /// Keeps a template and skips its body.
-    fn template(&mut self, name: &'a str, parameters: Vec<&'a str>, span: Span) -> Result<()> {
+    /// Reads the parameters of a template, keeps it and skips its body.
+    fn template(&mut self, name: &'a str, start: usize) -> Result<()> {
+        let span = self.span(start);
+        let mut parameters = Vec::new();
+        self.braced(|parser| {
+            let name = parser.cursor.take_while(in_name);
+            if name.is_empty() || parameters.contains(&name) {
+                let hint = "parameters are different names: `list{item, sep}: ...`";
+                return Err(parser.cursor.unexpected().hint(hint));
+            }
+            parameters.push(name);
+            Ok(())
+        })?;
+        self.colon()?;
         if self.templates.insert(name, (parameters, self.cursor.pos)).is_some() {
             let message = format!("`{name}` is defined twice");
             return Err(self.cursor.invalid(message, span, "join the two definitions with `|`"));
         }
-        self.skip_body();
-        Ok(())
-    }
-
-    fn skip_body(&mut self) {
         self.blanks();
         while self.cursor.peek().is_some() && !self.at_definition() {
             self.cursor.take_while(|c| c != '\n');
             self.blanks();
+        }
+        Ok(())
+    }
+
+    fn colon(&mut self) -> Result<()> {
+        self.blanks();
+        match self.cursor.eat(":") {
+            true => Ok(()),
+            false => Err(self.cursor.unexpected().hint("a rule is written `name: ...`")),
         }
     }
 
@@ -341,15 +343,10 @@ impl<'a> LarkParser<'a> {
             return Err(self.grammar.fault(ErrorKind::TooComplex, message, self.span(start), hint));
         }
         let mut arguments = Vec::new();
-        while !self.cursor.eat("}") {
-            self.cursor.pos += 1;
-            self.blanks();
-            arguments.push(self.argument()?);
-            self.blanks();
-            if !matches!(self.cursor.peek(), Some(',' | '}')) {
-                return Err(self.cursor.unexpected().hint("arguments are separated by commas"));
-            }
-        }
+        self.braced(|parser| {
+            arguments.push(parser.argument()?);
+            Ok(())
+        })?;
         self.nesting -= 1;
         let (span, rule) = (self.span(start), format!("{template}{{{}}}", arguments.join(",")));
         if !self.grammar.names.contains_key(&rule) {
