@@ -143,11 +143,18 @@ class _Generator(GenerateJsonSchema):
         if self._config.val_json_bytes in ("base64", "hex"):
             if "min_length" in schema or "max_length" in schema:
                 return _refused("lengths of encoded bytes cannot be said")
-            encoded = {"base64": {"type": "string", "format": "base64url"}, "hex": _texts("(?:[0-9a-f]{2})*")}
+            encoded = {
+                "base64": {"type": "string", "format": "base64url"},
+                "hex": _texts("(?:[0-9a-f]{2})*"),
+            }
             return encoded[self._config.val_json_bytes]
         out = {**super().bytes_schema(schema), "x-bytes": True}
         # A length counts bytes; of ASCII these are the characters.
-        return {**out, "pattern": "^[\\x00-\\x7f]*$"} if "maxLength" in out or "minLength" in out else out
+        return (
+            {**out, "pattern": "^[\\x00-\\x7f]*$"}
+            if "maxLength" in out or "minLength" in out
+            else out
+        )
 
     def json_schema(self, schema: Any) -> Any:
         return _refused("JSON inside of a text cannot be said; use the type itself")
@@ -169,9 +176,11 @@ class _Generator(GenerateJsonSchema):
         rest = f"://{_USER}{place}{_END}"
         if schemes is None:
             hosts = "|".join(_WITH_HOST)
-            pattern = f"(?!file:)[a-z][a-z0-9+.-]{{1,20}}{rest}|(?!(?:{hosts}|file):)[a-z][a-z0-9+.-]{{1,20}}:[a-z0-9][!-\\[\\]-_a-z|~]*"
+            scheme = "[a-z][a-z0-9+.-]{1,20}"
+            opaque = f"(?!(?:{hosts}|file):){scheme}:[a-z0-9][!-\\[\\]-_a-z|~]*"
+            pattern = f"(?!file:){scheme}{rest}|{opaque}"
             if schema.get("host_required"):
-                pattern = pattern.split("|(?!")[0]
+                pattern = f"(?!file:){scheme}{rest}"
         else:
             names = [re.escape(scheme) for scheme in schemes if scheme != "file"]
             ways = [f"(?:{'|'.join(names)}){rest}"] if names else []
@@ -185,7 +194,12 @@ class _Generator(GenerateJsonSchema):
 
     def decimal_schema(self, schema: Any) -> Any:
         """A decimal is written as a number; pydantic also allows texts."""
-        names = {"ge": "minimum", "gt": "exclusiveMinimum", "le": "maximum", "lt": "exclusiveMaximum"}
+        names = {
+            "ge": "minimum",
+            "gt": "exclusiveMinimum",
+            "le": "maximum",
+            "lt": "exclusiveMaximum",
+        }
         out: dict[str, Any] = {"type": "number"}
         for name, word in names.items():
             if name in schema:
@@ -198,7 +212,11 @@ class _Generator(GenerateJsonSchema):
             digits = min(digits, _DIGITS)
             ways = range(digits + 1) if places is None else [min(places, digits)]
             parts = [
-                {"multipleOf": _power(-way), "exclusiveMinimum": -_power(digits - way), "exclusiveMaximum": _power(digits - way)}
+                {
+                    "multipleOf": _power(-way),
+                    "exclusiveMinimum": -_power(digits - way),
+                    "exclusiveMaximum": _power(digits - way),
+                }
                 for way in ways
             ]
             if places is not None and places >= digits:
@@ -211,17 +229,27 @@ class _Generator(GenerateJsonSchema):
 
     def date_schema(self, schema: Any) -> Any:
         bounds = _moments(schema, datetime.date.today())
-        return {"type": "string", "format": "date", "allOf": [{"pattern": "^(?!0000)"}, *_ordered(bounds)]}
+        return {
+            "type": "string",
+            "format": "date",
+            "allOf": [{"pattern": "^(?!0000)"}, *_ordered(bounds)],
+        }
 
     def time_schema(self, schema: Any) -> Any:
         out = {"type": "string", "format": "time", "allOf": [{"pattern": "^(?!.*:60)"}]}
-        bounds = {name: schema[name].isoformat() for name in ("gt", "ge", "lt", "le") if name in schema}
+        bounds = {
+            name: schema[name].isoformat() for name in ("gt", "ge", "lt", "le") if name in schema
+        }
         if schema.get("tz_constraint") == "naive" or bounds:
             out["format"] = "partial-time"
         return _all(out, *_ordered(bounds))
 
     def datetime_schema(self, schema: Any) -> Any:
-        out = {"type": "string", "format": "date-time", "allOf": [{"pattern": "^(?!0000)(?!.*:60)"}]}
+        out = {
+            "type": "string",
+            "format": "date-time",
+            "allOf": [{"pattern": "^(?!0000)(?!.*:60)"}],
+        }
         naive = schema.get("tz_constraint") == "naive"
         now = datetime.datetime.now(None if naive else datetime.timezone.utc).replace(microsecond=0)
         bounds = [schema[name] for name in ("gt", "ge", "lt", "le") if name in schema]
@@ -236,8 +264,14 @@ class _Generator(GenerateJsonSchema):
         if not naive:
             # Moments are in the order of their texts in one zone only.
             out["allOf"].append({"pattern": "Z$"})
-            aware = {name: schema[name].astimezone(datetime.timezone.utc) for name in moments if name in schema}
-            moments = {name: aware.get(name, now).replace(tzinfo=None).isoformat() for name in moments}
+            aware = {
+                name: schema[name].astimezone(datetime.timezone.utc)
+                for name in moments
+                if name in schema
+            }
+            moments = {
+                name: aware.get(name, now).replace(tzinfo=None).isoformat() for name in moments
+            }
         return _all(out, *_ordered(moments))
 
     def timedelta_schema(self, schema: Any) -> Any:
@@ -265,19 +299,36 @@ class _Generator(GenerateJsonSchema):
     def _names(self, keys: Any) -> dict[str, Any] | None:
         """Return the schema of the texts that stand for keys."""
         keys = self.get_schema_from_definitions(keys["$ref"]) if "$ref" in keys else keys
-        kind, values = keys.get("type"), keys.get("enum", [keys["const"]] if "const" in keys else None)
+        kind, values = (
+            keys.get("type"),
+            keys.get("enum", [keys["const"]] if "const" in keys else None),
+        )
         if values is not None and not all(isinstance(value, str) for value in values):
             return _refused("keys are texts, so values of an enumeration must be, too")
         if kind == "integer":
             low, high = keys.get("minimum"), keys.get("maximum")
             low = keys["exclusiveMinimum"] + 1 if "exclusiveMinimum" in keys else low
             high = keys["exclusiveMaximum"] - 1 if "exclusiveMaximum" in keys else high
-            if "multipleOf" in keys or (low, high) != (None, None) and (low not in (0, 1, None) or high is not None):
+            if (
+                "multipleOf" in keys
+                or (low, high) != (None, None)
+                and (low not in (0, 1, None) or high is not None)
+            ):
                 if None in (low, high) or high - low > _MOST_KEYS:
-                    return _refused("bounds of keys cannot be said, other than from 0 or 1 or of a few")
+                    return _refused(
+                        "bounds of keys cannot be said, other than from 0 or 1 or of a few"
+                    )
                 step = keys.get("multipleOf", 1)
-                return {"enum": [str(key) for key in range(math.ceil(low), math.floor(high) + 1) if key % step == 0]}
-            return _texts({None: "0|-?[1-9][0-9]{0,17}", 0: "0|[1-9][0-9]{0,17}", 1: "[1-9][0-9]{0,17}"}[low])
+                return {
+                    "enum": [
+                        str(key)
+                        for key in range(math.ceil(low), math.floor(high) + 1)
+                        if key % step == 0
+                    ]
+                }
+            return _texts(
+                {None: "0|-?[1-9][0-9]{0,17}", 0: "0|[1-9][0-9]{0,17}", 1: "[1-9][0-9]{0,17}"}[low]
+            )
         if kind == "number":
             if keys.keys() - {"type"}:
                 return _refused("bounds of keys cannot be said")
@@ -322,7 +373,12 @@ class _Generator(GenerateJsonSchema):
         if not getattr(function, "__module__", "").startswith("pydantic."):
             return super().generate_inner(schema)
         if name == "ByteSize._validate":
-            return {"anyOf": [_texts(r"[0-9]{1,6}(?:\.[0-9]{1,3})? ?(?:[KMGTPE]i?)?B"), {"type": "integer", "minimum": 0}]}
+            return {
+                "anyOf": [
+                    _texts(r"[0-9]{1,6}(?:\.[0-9]{1,3})? ?(?:[KMGTPE]i?)?B"),
+                    {"type": "integer", "minimum": 0},
+                ]
+            }
         return _refused(_FUNCTIONS[name]) if name in _FUNCTIONS else super().generate_inner(schema)
 
 

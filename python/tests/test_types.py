@@ -28,7 +28,11 @@ from ffwd.schemas import record_type  # noqa: E402
 
 LONG = os.environ.get("FFWD_TEST") == "long"
 TEXTS = 60 if LONG else 12
-COMPILER = ffwd.Compiler(ffwd.Vocabulary.from_tokens([bytes([b]) for b in range(256)] + [b"</s>"], eos=256, special=[256]))
+COMPILER = ffwd.Compiler(
+    ffwd.Vocabulary.from_tokens(
+        [bytes([b]) for b in range(256)] + [b"</s>"], eos=256, special=[256]
+    )
+)
 
 
 def texts(schema: str, count: int, seed: int) -> list[str]:
@@ -48,7 +52,9 @@ def texts(schema: str, count: int, seed: int) -> list[str]:
             # Quotes, digits and signs more often than letters, so that values end and differ.
             rare = [t for t in plain if chr(t) in '"0179.-+: ,']
             choice = rng.random()
-            token = rng.choice(allowed if choice < 0.1 else plain or allowed if choice < 0.7 else rare or allowed)
+            token = rng.choice(
+                allowed if choice < 0.1 else plain or allowed if choice < 0.7 else rare or allowed
+            )
             assert matcher.accept_token(token)
             text.append(token)
         else:
@@ -100,20 +106,96 @@ def with_(kind: Any, **constraints: Any) -> Any:
 D, DAY, MOMENT = decimal.Decimal, dt.date(2024, 2, 29), dt.datetime(2024, 2, 29, 12, 30, 15)
 UTC = dt.timezone.utc
 PATTERNS = [
-    r"^\d{3}$", r"^\w+ \w+$", r"\A[a-c]+\z", r"^(?x) a b c $", r"^\p{Lu}\pL*$", r"^(?P<year>\d{4})-[A-Z]{2}$",
-    r"(?i)^inv-[0-9]{3}$", "^[[:alpha:]]+$", "[[:^digit:]]", r"^\W+$", r"^\S+\s\S+$", r"\bx\b", r"^[^\d\s]{2}$", "^[a-z&&[^aeiou]]+$",
-    "^a.b$", "(?s)^a.b$", "x|y", "^(?:ab)*$", r"^[\w.-]+$", "a", "", "^é+$", r"^\D$", r"^[\p{Greek}]{2,4}$", "^[a-z-]{1,3}$", r"\.$",
+    r"^\d{3}$",
+    r"^\w+ \w+$",
+    r"\A[a-c]+\z",
+    r"^(?x) a b c $",
+    r"^\p{Lu}\pL*$",
+    r"^(?P<year>\d{4})-[A-Z]{2}$",
+    r"(?i)^inv-[0-9]{3}$",
+    "^[[:alpha:]]+$",
+    "[[:^digit:]]",
+    r"^\W+$",
+    r"^\S+\s\S+$",
+    r"\bx\b",
+    r"^[^\d\s]{2}$",
+    "^[a-z&&[^aeiou]]+$",
+    "^a.b$",
+    "(?s)^a.b$",
+    "x|y",
+    "^(?:ab)*$",
+    r"^[\w.-]+$",
+    "a",
+    "",
+    "^é+$",
+    r"^\D$",
+    r"^[\p{Greek}]{2,4}$",
+    "^[a-z-]{1,3}$",
+    r"\.$",
 ]
 KEYS = [
-    int, float, bool, str, uuid.UUID, dt.date, dt.datetime, dt.time, dt.timedelta, Color, Literal["x", "y"], D, text(pattern="^[a-z]{2}$"),
-    text(min_length=2, max_length=3), text(strip_whitespace=True, min_length=1), with_(int, ge=0), with_(int, ge=1), with_(int, ge=3, le=9),
-    with_(int, gt=0), ipaddress.IPv4Address, pathlib.Path, bytes, *of("HttpUrl", "UUID4", "PositiveInt", "NonNegativeInt"),
-    Annotated[int, Field(multiple_of=5, ge=0, le=50)], Union[int, str], Optional[str],
+    int,
+    float,
+    bool,
+    str,
+    uuid.UUID,
+    dt.date,
+    dt.datetime,
+    dt.time,
+    dt.timedelta,
+    Color,
+    Literal["x", "y"],
+    D,
+    text(pattern="^[a-z]{2}$"),
+    text(min_length=2, max_length=3),
+    text(strip_whitespace=True, min_length=1),
+    with_(int, ge=0),
+    with_(int, ge=1),
+    with_(int, ge=3, le=9),
+    with_(int, gt=0),
+    ipaddress.IPv4Address,
+    pathlib.Path,
+    bytes,
+    *of("HttpUrl", "UUID4", "PositiveInt", "NonNegativeInt"),
+    Annotated[int, Field(multiple_of=5, ge=0, le=50)],
+    Union[int, str],
+    Optional[str],
 ]
 SIMPLE = [
-    int, float, bool, str, bytes, type(None), D, dict, list, object, Any, tuple, set, uuid.UUID, dt.date, dt.time, dt.datetime, dt.timedelta,
-    Color, Number, Mixed, Bits, Pair, pathlib.Path, complex, typing.Pattern, collections.Counter, typing.Hashable,
-    ipaddress.IPv4Address, ipaddress.IPv4Interface, ipaddress.IPv4Network, ipaddress.IPv6Address, ipaddress.IPv6Interface, ipaddress.IPv6Network,
+    int,
+    float,
+    bool,
+    str,
+    bytes,
+    type(None),
+    D,
+    dict,
+    list,
+    object,
+    Any,
+    tuple,
+    set,
+    uuid.UUID,
+    dt.date,
+    dt.time,
+    dt.datetime,
+    dt.timedelta,
+    Color,
+    Number,
+    Mixed,
+    Bits,
+    Pair,
+    pathlib.Path,
+    complex,
+    typing.Pattern,
+    collections.Counter,
+    typing.Hashable,
+    ipaddress.IPv4Address,
+    ipaddress.IPv4Interface,
+    ipaddress.IPv4Network,
+    ipaddress.IPv6Address,
+    ipaddress.IPv6Interface,
+    ipaddress.IPv6Network,
 ]
 NAMES = (
     "StrictInt StrictFloat StrictBool StrictStr PositiveInt NegativeInt NonNegativeInt NonPositiveInt PositiveFloat NegativeFloat "
@@ -126,43 +208,118 @@ SIMPLE += of(*NAMES)
 BOUNDED = [
     *(text(pattern=pattern) for pattern in PATTERNS),
     *(text(pattern=pattern, strip_whitespace=True, max_length=30) for pattern in PATTERNS),
-    text(min_length=3), text(max_length=2), text(strip_whitespace=True, min_length=3, max_length=5), text(to_lower=True, min_length=3),
-    text(to_upper=True, pattern="^[A-Z]+$"), text(strict=True),
-    *(with_(int, **{name: bound}) for name in ("gt", "ge", "lt", "le", "multiple_of") for bound in (7, 1000)),
+    text(min_length=3),
+    text(max_length=2),
+    text(strip_whitespace=True, min_length=3, max_length=5),
+    text(to_lower=True, min_length=3),
+    text(to_upper=True, pattern="^[A-Z]+$"),
+    text(strict=True),
+    *(
+        with_(int, **{name: bound})
+        for name in ("gt", "ge", "lt", "le", "multiple_of")
+        for bound in (7, 1000)
+    ),
     *(with_(float, **{name: bound}) for name in ("gt", "ge", "lt", "le") for bound in (0, -2.5)),
-    with_(float, multiple_of=0.5), with_(float, gt=0, lt=1), with_(int, gt=-3, lt=3), with_(float, allow_inf_nan=True),
-    *(with_(D, **{name: D(bound)}) for name in ("gt", "ge", "lt", "le") for bound in ("0", "-2.5", "99.99")),
-    *(with_(D, max_digits=digits) for digits in (1, 3, 6, 20)), *(with_(D, decimal_places=places) for places in (0, 2, 20)),
-    with_(D, max_digits=6, decimal_places=2, gt=0), with_(D, max_digits=2, decimal_places=2), with_(D, max_digits=5, decimal_places=0),
-    with_(D, multiple_of=D("0.05")), with_(D, max_digits=4, ge=D("10"), le=D("20")), with_(D, allow_inf_nan=True),
+    with_(float, multiple_of=0.5),
+    with_(float, gt=0, lt=1),
+    with_(int, gt=-3, lt=3),
+    with_(float, allow_inf_nan=True),
+    *(
+        with_(D, **{name: D(bound)})
+        for name in ("gt", "ge", "lt", "le")
+        for bound in ("0", "-2.5", "99.99")
+    ),
+    *(with_(D, max_digits=digits) for digits in (1, 3, 6, 20)),
+    *(with_(D, decimal_places=places) for places in (0, 2, 20)),
+    with_(D, max_digits=6, decimal_places=2, gt=0),
+    with_(D, max_digits=2, decimal_places=2),
+    with_(D, max_digits=5, decimal_places=0),
+    with_(D, multiple_of=D("0.05")),
+    with_(D, max_digits=4, ge=D("10"), le=D("20")),
+    with_(D, allow_inf_nan=True),
     *(with_(dt.date, **{name: DAY}) for name in ("gt", "ge", "lt", "le")),
     *(with_(dt.datetime, **{name: MOMENT}) for name in ("gt", "ge", "lt", "le")),
-    *(with_(dt.datetime, **{name: MOMENT.replace(tzinfo=UTC)}) for name in ("gt", "ge", "lt", "le")),
+    *(
+        with_(dt.datetime, **{name: MOMENT.replace(tzinfo=UTC)})
+        for name in ("gt", "ge", "lt", "le")
+    ),
     *(with_(dt.time, **{name: dt.time(12, 30)}) for name in ("gt", "ge", "lt", "le")),
     with_(dt.date, gt=DAY, lt=dt.date(2025, 1, 1)),
-    with_(bytes, max_length=3), with_(bytes, min_length=2), with_(list[int], min_length=1, max_length=2), with_(set[int], min_length=2, max_length=3),
-    with_(frozenset[str], max_length=1), with_(collections.deque[int], max_length=2), with_(dict[str, int], min_length=1, max_length=2),
-    with_(dict[int, int], min_length=2), with_(tuple[int, ...], min_length=1), with_(Literal["a", "b"], description="x"),
+    with_(bytes, max_length=3),
+    with_(bytes, min_length=2),
+    with_(list[int], min_length=1, max_length=2),
+    with_(set[int], min_length=2, max_length=3),
+    with_(frozenset[str], max_length=1),
+    with_(collections.deque[int], max_length=2),
+    with_(dict[str, int], min_length=1, max_length=2),
+    with_(dict[int, int], min_length=2),
+    with_(tuple[int, ...], min_length=1),
+    with_(Literal["a", "b"], description="x"),
     pathlib.PurePosixPath,
 ]
 BUILT = [
-    list[int], list[str], tuple[int, str], tuple[int, ...], tuple[()], set[Literal["a", "b"]], frozenset[int], typing.Sequence[int], typing.Iterable[int],
-    typing.Mapping[str, int], collections.OrderedDict[str, int], collections.defaultdict[str, list[int]], collections.deque[Color],
-    Optional[int], Union[int, str], Union[int, None, str], Literal[1, "a", True, None, -3], Literal["a"], Literal[Number.one], list[Color], list[dt.date],
-    list[Optional[dt.datetime]], dict[str, Any], dict[str, dict[int, int]], typing.Deque[uuid.UUID], Union[dt.date, dt.datetime], Union[float, bool],
-    list[Union[int, Color]], tuple[Color, Number, Mixed], Annotated[Union[int, str], Field(description="x")], typing_extensions.TypeAliasType("Alias", list[int]),
-    pydantic.Secret[int], pydantic.Secret[dt.date], dict[Color, list[D]], set[tuple[Literal[0, 1], Literal[0, 1]]], list[pydantic.HttpUrl],
-    Optional[pydantic.EmailStr], list[bytes],
-    list[pathlib.Path], *(dict[key, int] for key in KEYS), *(dict[str, dict[key, bool]] for key in KEYS),
-    *(list[dict[key, Color]] for key in KEYS[:12]), *(Optional[kind] for kind in SIMPLE[:30]), *(list[kind] for kind in SIMPLE[10:60]),
+    list[int],
+    list[str],
+    tuple[int, str],
+    tuple[int, ...],
+    tuple[()],
+    set[Literal["a", "b"]],
+    frozenset[int],
+    typing.Sequence[int],
+    typing.Iterable[int],
+    typing.Mapping[str, int],
+    collections.OrderedDict[str, int],
+    collections.defaultdict[str, list[int]],
+    collections.deque[Color],
+    Optional[int],
+    Union[int, str],
+    Union[int, None, str],
+    Literal[1, "a", True, None, -3],
+    Literal["a"],
+    Literal[Number.one],
+    list[Color],
+    list[dt.date],
+    list[Optional[dt.datetime]],
+    dict[str, Any],
+    dict[str, dict[int, int]],
+    typing.Deque[uuid.UUID],
+    Union[dt.date, dt.datetime],
+    Union[float, bool],
+    list[Union[int, Color]],
+    tuple[Color, Number, Mixed],
+    Annotated[Union[int, str], Field(description="x")],
+    typing_extensions.TypeAliasType("Alias", list[int]),
+    pydantic.Secret[int],
+    pydantic.Secret[dt.date],
+    dict[Color, list[D]],
+    set[tuple[Literal[0, 1], Literal[0, 1]]],
+    list[pydantic.HttpUrl],
+    Optional[pydantic.EmailStr],
+    list[bytes],
+    list[pathlib.Path],
+    *(dict[key, int] for key in KEYS),
+    *(dict[str, dict[key, bool]] for key in KEYS),
+    *(list[dict[key, Color]] for key in KEYS[:12]),
+    *(Optional[kind] for kind in SIMPLE[:30]),
+    *(list[kind] for kind in SIMPLE[10:60]),
 ]
 TYPES = SIMPLE + BOUNDED + BUILT
 
 #: Types that a schema cannot say exactly, with a word of the reason.
 REFUSED = [
-    (pydantic.Json[int], "JSON inside"), (pydantic.Json, "JSON inside"), (pydantic.FilePath, "exists"), (pydantic.DirectoryPath, "exists"), (pydantic.NewPath, "free"),
-    (pydantic.ImportString, "imported"), (dict[tuple[int, int], int], "key"), (dict[Number, int], "enumeration"), (with_(dt.timedelta, gt=dt.timedelta(1)), "durations"),
-    (dict[with_(int, le=10**6), int], "bounds of keys"), (typing.Callable[[int], int], "Schema"), (dict[None, int], "key"), (Literal[Color.red], "use its enumeration"),
+    (pydantic.Json[int], "JSON inside"),
+    (pydantic.Json, "JSON inside"),
+    (pydantic.FilePath, "exists"),
+    (pydantic.DirectoryPath, "exists"),
+    (pydantic.NewPath, "free"),
+    (pydantic.ImportString, "imported"),
+    (dict[tuple[int, int], int], "key"),
+    (dict[Number, int], "enumeration"),
+    (with_(dt.timedelta, gt=dt.timedelta(1)), "durations"),
+    (dict[with_(int, le=10**6), int], "bounds of keys"),
+    (typing.Callable[[int], int], "Schema"),
+    (dict[None, int], "key"),
+    (Literal[Color.red], "use its enumeration"),
 ]
 
 T = TypeVar("T")
@@ -206,7 +363,9 @@ Even.model_rebuild()
 
 class Aliased(BaseModel):
     from_: Literal["x"] = Field(alias="from")
-    class_: int = Field(validation_alias=pydantic.AliasChoices("class", "klass"), serialization_alias="out")
+    class_: int = Field(
+        validation_alias=pydantic.AliasChoices("class", "klass"), serialization_alias="out"
+    )
     deep: int = Field(validation_alias=pydantic.AliasPath("a"), default=3)
 
 
@@ -326,9 +485,46 @@ class Whole(typing_extensions.TypedDict):
 
 
 MODELS = [
-    Pos, Car, Bike, Trip, Node, Even, Odd, Aliased, ByName, Computed, Extra, Stripped, PythonPatterns, Encoded, Hex, Strict, Defaults, Validated,
-    Page[int], Page[Color], Page[Pos], Ids, Invoice, Enums, Place, Order, Part, Whole, Pair, list[Pos], dict[str, Trip], Optional[Invoice],
-    Union[Car, Bike], tuple[Pos, Ids], list[Place], dict[int, Order], list[Whole], Union[Pos, None], Annotated[Trip, Field(description="x")], list[Node],
+    Pos,
+    Car,
+    Bike,
+    Trip,
+    Node,
+    Even,
+    Odd,
+    Aliased,
+    ByName,
+    Computed,
+    Extra,
+    Stripped,
+    PythonPatterns,
+    Encoded,
+    Hex,
+    Strict,
+    Defaults,
+    Validated,
+    Page[int],
+    Page[Color],
+    Page[Pos],
+    Ids,
+    Invoice,
+    Enums,
+    Place,
+    Order,
+    Part,
+    Whole,
+    Pair,
+    list[Pos],
+    dict[str, Trip],
+    Optional[Invoice],
+    Union[Car, Bike],
+    tuple[Pos, Ids],
+    list[Place],
+    dict[int, Order],
+    list[Whole],
+    Union[Pos, None],
+    Annotated[Trip, Field(description="x")],
+    list[Node],
 ]
 
 

@@ -4,6 +4,7 @@ import datetime
 import decimal
 import enum
 import json
+import os
 import uuid
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal, Optional, Union
@@ -188,3 +189,33 @@ def test_types_without_pydantic_say_what_is_missing(engine, monkeypatch):
     with pytest.raises(ImportError, match=r"pip install 'ffwd-llm\[runtime\]'"):
         engine.extract(INVOICE, Order)
     assert engine.extract(INVOICE, INVOICE_SCHEMA)["invoice_number"] == "INV-20417"
+
+
+#: Fields of a random model. `python/tests/test_types.py` has many more, without a language model.
+RANDOM = [
+    int, bool, Currency, uuid.UUID, datetime.date, datetime.time, datetime.datetime, decimal.Decimal, bytes, Order,
+    Literal[1, "a", True, None], Optional[datetime.date], list[Currency], dict[int, bool], dict[datetime.date, int], set[int],
+    *(getattr(pydantic, name) for name in (
+        "HttpUrl AnyUrl FileUrl PostgresDsn Base64Str Base64Bytes Base64UrlStr ByteSize PastDate FutureDate AwareDatetime "
+        "NaiveDatetime PastDatetime UUID4 UUID7 IPvAnyNetwork IPvAnyAddress PositiveInt FiniteFloat SecretStr"
+    ).split()),
+    Annotated[decimal.Decimal, pydantic.Field(max_digits=6, decimal_places=2, gt=0)],
+    Annotated[str, pydantic.StringConstraints(pattern=r"^(?P<kind>INV|ORD)-\d{4}$")],
+    Annotated[str, pydantic.StringConstraints(strip_whitespace=True, min_length=1, max_length=20)],
+    Annotated[str, pydantic.StringConstraints(pattern="(?i)^[[:alpha:]]+$", max_length=12)],
+]
+
+
+def test_random_extractions_are_of_their_type(engine):
+    """Records that a hot model writes; `FFWD_TYPE_CHECKS` sets their number."""
+    rounds = max(1, int(os.environ.get("FFWD_TYPE_CHECKS", 60)) // len(RANDOM))
+    found = 0
+    for kind in RANDOM:
+        model = pydantic.create_model("A", v=(kind, ...))
+        options = {"temperature": 3.0, "max_tokens": 200, "close_before_limit": True, "errors": "return"}
+        texts = [LETTERS[i % len(LETTERS)][: 40 + i % 60] for i in range(rounds)]
+        for record in engine.extract_many(texts, model, seed=rounds, **options):
+            # A record that does not end within the limit is none of a wrong type.
+            assert isinstance(record, (model, ffwd.Truncated)), (kind, record)
+            found += isinstance(record, model)
+    assert found > rounds * len(RANDOM) * 0.9
