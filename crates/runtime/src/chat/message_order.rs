@@ -3,7 +3,7 @@
 //! Many templates want one system message at the beginning, or none, and turns of the user and the
 //! model in alternation. Clients send several system messages, or one in the middle. A template that
 //! takes the messages as they are gets them so. For another, system messages are moved and joined, and
-//! neighbours of one role are joined. All texts reach the model.
+//! with them neighbours of one role. All texts reach the model.
 //!
 //! # Cost
 //! A rendering for each order that is tried, only if the first one is refused or leaves out a text.
@@ -32,7 +32,7 @@ pub(super) fn render_in_order(
         Ok(parts) => shows_system(messages, parts),
         Err(error) => error.kind() != ErrorKind::InvalidOption,
     };
-    if taken {
+    if taken || !messages.iter().any(Message::is_system) {
         return sent;
     }
     for role in ["system", "user"] {

@@ -18,7 +18,7 @@
 
 use super::rules::{Counts, Expr, ExprId, Grammar, Rule, RuleIx};
 use crate::char_lang::char_class;
-use crate::constraint::ir::MIN_COUNTED;
+use crate::constraint::ir::COUNTED;
 use crate::error::{Error, ErrorKind, Result};
 
 /// Maximum number of edges of all rules of a grammar together, in each stage of compilation.
@@ -234,7 +234,9 @@ fn graph(grammar: &Grammar, body: ExprId, left: &mut usize) -> Option<RuleGraph>
             }
             Expr::Alt(parts) if is_list(grammar, parts) => graph.edge(from, Label::Term(id), to),
             Expr::Alt(parts) => todo.extend(parts.iter().map(|&id| (id, from, to))),
-            Expr::Repeat(of, min, Some(MIN_COUNTED..)) if characters(grammar, *of).is_some() => {
+            Expr::Repeat(of, min, Some(max))
+                if COUNTED.contains(max) && characters(grammar, *of).is_some() =>
+            {
                 graph.edge(from, Label::Term(id), to);
                 if *min == 0 {
                     graph.edge(from, Label::Empty, to);

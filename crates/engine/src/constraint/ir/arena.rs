@@ -52,8 +52,8 @@ impl Default for Ir {
     }
 }
 
-/// Smallest number of characters that a register counts.
-pub(in crate::constraint) const MIN_COUNTED: u32 = 256;
+/// Numbers of characters that a register counts. Fewer are faster as states, more are a mistake.
+pub(in crate::constraint) const COUNTED: std::ops::RangeInclusive<u32> = 256..=1 << 20;
 
 impl Ir {
     /// Returns the representation of any JSON object.
@@ -241,7 +241,7 @@ impl Ir {
     /// their number has no cost.
     pub(crate) fn characters(&mut self, class: NodeId, min: u32, max: Option<u32>) -> NodeId {
         match max {
-            Some(most) if self.counts && most >= MIN_COUNTED && *self.node(class) != Node::Never => {
+            Some(most) if self.counts && COUNTED.contains(&most) && *self.node(class) != Node::Never => {
                 let lang = self.repeat(class, 0, None);
                 self.push(Node::Text { lang, min_chars: min, max_chars: max })
             }
