@@ -15,11 +15,11 @@
 //! counters and values. Four languages for each part, one for each condition under which it matches,
 //! were rejected: they make the combinators long, and inner anchors are rare.
 
-use regex_syntax::hir::{Class, Hir, HirKind, Look};
+use regex_syntax::hir::{Class, ClassUnicode, Hir, HirKind, Look};
 
 use crate::char_lang::char_class::{self, ANY_CHAR};
 use crate::char_lang::pattern_text::fault;
-use crate::constraint::ir::{ByteString, Ir, Node, NodeId, Parts, Ranges};
+use crate::constraint::ir::{ByteString, COUNTED, Ir, Node, NodeId, Parts, Ranges};
 use crate::constraint::regular::utf8_class;
 use crate::error::{ErrorKind, Result};
 
@@ -147,14 +147,17 @@ pub(crate) fn node(hir: &Hir, ir: &mut Ir) -> NodeId {
         HirKind::Look(_) => ir.push(Node::Never),
         HirKind::Capture(capture) => node(&capture.sub, ir),
         HirKind::Repetition(repetition) => {
+            let (min, max) = (repetition.min, repetition.max);
+            let counted = ir.counts && max.is_some_and(|max| COUNTED.contains(&max));
+            if let Some(class) = characters(&repetition.sub).filter(|_| counted) {
+                let class = utf8_class::class(&char_class::ranges(&class).collect::<Vec<_>>(), ir);
+                return ir.characters(class, min, max);
+            }
             let part = node(&repetition.sub, ir);
-            match (ir.node(part), repetition.min) {
+            match (ir.node(part), min) {
                 (Node::Never, 0) => ir.push(Node::Empty),
                 (Node::Never, _) => part,
-                _ if matches!(repetition.sub.kind(), HirKind::Class(Class::Unicode(_))) => {
-                    ir.characters(part, repetition.min, repetition.max)
-                }
-                _ => ir.repeat(part, repetition.min, repetition.max),
+                _ => ir.repeat(part, min, max),
             }
         }
         HirKind::Concat(items) => sequence(items, ir),
@@ -162,6 +165,26 @@ pub(crate) fn node(hir: &Hir, ir: &mut Ir) -> NodeId {
             let parts = parts.iter().map(|part| node(part, ir)).collect();
             any_of(parts, ir)
         }
+    }
+}
+
+/// Returns the characters of a part that matches one of them.
+fn characters(hir: &Hir) -> Option<ClassUnicode> {
+    match hir.kind() {
+        HirKind::Class(Class::Unicode(class)) => {
+            Some(class.clone()).filter(|class| !class.ranges().is_empty())
+        }
+        HirKind::Capture(capture) => characters(&capture.sub),
+        HirKind::Literal(literal) => {
+            let mut chars = std::str::from_utf8(&literal.0).ok()?.chars();
+            let c = chars.next().filter(|_| chars.next().is_none())?;
+            Some(char_class::unicode(&[(c, c)]))
+        }
+        HirKind::Alternation(parts) => parts.iter().try_fold(ClassUnicode::empty(), |mut all, part| {
+            all.union(&characters(part)?);
+            Some(all)
+        }),
+        _ => None,
     }
 }
 
