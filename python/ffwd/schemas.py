@@ -64,11 +64,12 @@ def _of_type(cls: Any) -> RecordType[Any]:
         ) from None
     try:
         adapter = TypeAdapter(cls)
-        schema = adapter.json_schema(schema_generator=type_schemas.generator())
+        schema = adapter.json_schema(schema_generator=type_schemas.Generator)
     except pydantic.errors.PydanticUserError as error:
         raise TypeError(f"{cls!r} has no JSON Schema: {error}") from error
-    for place, reason in type_schemas.refusals(schema):
-        raise TypeError(f"{cls!r} has no JSON Schema: {place}: {reason}")
+    refused = [f"{place}: {reason}" for place, reason in type_schemas.refusals(schema)]
+    if refused:
+        raise TypeError(f"{cls!r} has no JSON Schema: {'; '.join(refused)}")
 
     def read(text: str) -> Any:
         try:

@@ -109,13 +109,9 @@ def _moments(schema: Any, now: Any) -> dict[str, str]:
     return {name: bound.isoformat() for name, bound in bounds.items()}
 
 
-@cache
-def generator() -> type[GenerateJsonSchema]:
-    """Return the maker of schemas."""
-    return _Generator
+class Generator(GenerateJsonSchema):
+    """The maker of schemas."""
 
-
-class _Generator(GenerateJsonSchema):
     # Titles repeat the names of properties, and each is in the prompt.
     def field_title_should_be_set(self, schema: Any) -> bool:
         return False
@@ -258,7 +254,6 @@ class _Generator(GenerateJsonSchema):
         if naive:
             out["format"] = "partial-date-time"
         if not bounds and "now_op" not in schema:
-            # Years at the ends leave no room for a zone.
             return out
         moments = _moments(schema, now)
         if not naive:

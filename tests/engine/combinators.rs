@@ -61,6 +61,8 @@ fn counted_characters_are_regular() {
     let both = counted.and(&other).expect("not empty");
     assert_eq!(setting.members(&both), of(&|t| is_counted(t) && is_other(t)));
     assert_eq!(setting.members(&counted.not().expect("not empty")), of(&|t| !is_counted(t)));
+    let many = Constraint::regex("[ab]{1,1000000}").expect("valid");
+    assert_eq!(many.not().unwrap_err().kind(), ErrorKind::TooComplex);
 }
 
 #[test]

@@ -94,7 +94,7 @@ const FORMATS: [(&str, Build); 40] = [
     ("time", time),
     ("date-time", |ir| joined(ir, [date, |ir| ir.bytes("T"), time])),
     ("duration", duration),
-    ("email", |ir| pattern(&format!("^{}@{}$", local_part(), hostname_pattern()), ir)),
+    ("email", email),
     ("idn-email", idn_email),
     ("hostname", |ir| pattern(&format!("^{}$", hostname_pattern()), ir)),
     ("idn-hostname", |ir| pattern(&format!("^{}$", idn_hostname_pattern()), ir)),
@@ -109,10 +109,7 @@ const FORMATS: [(&str, Build); 40] = [
     ("json-pointer", json_pointer),
     ("relative-json-pointer", relative_json_pointer),
     ("regex", |ir| pattern(&format!("^{}$", regex::pattern()), ir)),
-    ("ip", |ir| {
-        let versions = vec![ipv4(ir), ipv6(ir)];
-        ir.union(versions)
-    }),
+    ("ip", ip),
     ("partial-time", partial_time),
     ("partial-date-time", |ir| joined(ir, [date, |ir| ir.bytes("T"), partial_time])),
     ("uuid1", |ir| uuid(ir, 1)),
@@ -125,8 +122,8 @@ const FORMATS: [(&str, Build); 40] = [
     ("uuid8", |ir| uuid(ir, 8)),
     ("base64", |ir| base64(ir, "+/")),
     ("base64url", |ir| base64(ir, "_-")),
-    ("name-email", |ir| pattern(&format!("^{}@{}$", local_part(), hostname_pattern()), ir)),
-    ("ipvanyaddress", |ir| pattern(&format!("^(?:{}|{})$", ipv4_pattern(), ipv6_pattern()), ir)),
+    ("name-email", email),
+    ("ipvanyaddress", ip),
     ("ipv4interface", |ir| pattern(&format!("^{}$", interface(4)), ir)),
     ("ipv6interface", |ir| pattern(&format!("^{}$", interface(6)), ir)),
     ("ipvanyinterface", |ir| pattern(&format!("^(?:{}|{})$", interface(4), interface(6)), ir)),
@@ -231,6 +228,10 @@ fn local_part() -> String {
     )
 }
 
+fn email(ir: &mut Ir) -> NodeId {
+    pattern(&format!("^{}@{}$", local_part(), hostname_pattern()), ir)
+}
+
 /// RFC 6531: sixteen characters have at most 64 bytes.
 fn idn_email(ir: &mut Ir) -> NodeId {
     let wide = format!(r"[\u{{80}}-\u{{10FFFF}}{ATEXT}]{{1,16}}");
@@ -276,6 +277,11 @@ fn ipv6_pattern() -> String {
 
 fn ipv6(ir: &mut Ir) -> NodeId {
     pattern(&format!("^{}$", ipv6_pattern()), ir)
+}
+
+fn ip(ir: &mut Ir) -> NodeId {
+    let versions = vec![ipv4(ir), ipv6(ir)];
+    ir.union(versions)
 }
 
 /// Returns a pattern for addresses, perhaps with the length of the prefix of their network.

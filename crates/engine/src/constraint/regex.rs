@@ -215,6 +215,7 @@ mod tests {
         assert_eq!(kind(&"a".repeat(70_000)), ErrorKind::TooComplex);
         assert_eq!(kind(&("(".repeat(300) + &")".repeat(300))), ErrorKind::TooComplex);
         assert_eq!(kind("(?:ab){100001}"), ErrorKind::TooComplex);
+        assert_eq!(kind("a{2000000}"), ErrorKind::TooComplex);
         assert!(parse("(?:ab){100000}").is_ok());
     }
 

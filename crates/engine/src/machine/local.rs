@@ -149,6 +149,19 @@ impl LocalMachine {
         }
     }
 
+    /// Returns how many more characters a raw text may have, if only their number matters and it may
+    /// end after each of them.
+    pub(crate) fn raw_rest(&self, local: LocalState) -> Option<u32> {
+        match self.automaton.register(local.register) {
+            Register::Chars { min, max, lengths: Some(lengths), raw: true }
+                if lengths.uniform && local.n + 1 >= *min && self.automaton.accepts(local.state) =>
+            {
+                Some(max.saturating_sub(local.n))
+            }
+            _ => None,
+        }
+    }
+
     /// Returns the fewest and the most characters that can follow in an open JSON string, if only
     /// their number matters.
     pub(super) fn string_bounds(&self, local: LocalState) -> Option<(u32, u32)> {

@@ -13,7 +13,7 @@ use super::slice_search::ByteRuns;
 use super::trie_walk::{ByteFilter, WalkOptions, WalkResult, Walker};
 use super::union::{DENSE_FROM, Sorter, empty_row, set_all, with_row};
 use crate::machine::{LocalState, ROOT_STACK, StackMachine, TRIED, Thread, UNKNOWN_STACK};
-use crate::vocab::{TokenId, Trie, Vocabulary};
+use crate::vocab::{TokenId, Trie, Vocabulary, begins_char};
 
 /// Makes and memoises the masks of states and returns, for one grammar over one vocabulary.
 pub(super) struct MaskBuilder {
@@ -35,6 +35,9 @@ pub(super) struct MaskBuilder {
 
 /// Maximum number of tokens that [`MaskBuilder::pattern_text_mask`] tries one by one.
 const MAX_TRIED_TOKENS: usize = 8_000;
+
+/// Fewest characters that may follow in a raw text for which the tokens that are too long are few.
+const MIN_RAW_REST: u32 = if cfg!(test) { 2 } else { 24 };
 
 impl MaskBuilder {
     /// Creates a builder with some tables on top of a base.
@@ -98,7 +101,48 @@ impl MaskBuilder {
                 return mask;
             }
         }
+        if let Some(mask) = self.raw_text_mask(machine, local) {
+            return mask;
+        }
         self.walked(machine, Thread { local, stack: UNKNOWN_STACK })
+    }
+
+    /// Returns the mask of a raw text near its longest length: that of the text without a bound, but
+    /// tokens that would be too long leave the text where it still fits.
+    fn raw_text_mask(&mut self, machine: &mut StackMachine, local: LocalState) -> Option<LocalMask> {
+        let rest = machine.local.raw_rest(local).filter(|&rest| rest >= MIN_RAW_REST)? as usize;
+        let free = self.local(machine, LocalState { register: 0, n: 0, ..local });
+        if free.truncated {
+            return None;
+        }
+        let vocab = self.vocab.clone();
+        let mut row = free.base.unwrap_or_else(|| empty_row(vocab.len()));
+        set_all(&mut row, free.tokens.iter().copied());
+        let mut exits = Exits::default();
+        for &id in &free.exits {
+            let set = self.memo.exit_set(id);
+            if set.wide.iter().any(|&node| vocab.trie().depth(node) > rest) {
+                return None;
+            }
+            exits.wide.extend(&set.wide);
+            let fits = |exit: &&ExitToken| {
+                let before = &vocab.token_bytes(exit.token)[..exit.offset as usize];
+                before.len() <= rest || before.iter().filter(|&&b| begins_char(b)).count() <= rest
+            };
+            exits.tokens.extend(set.entries.iter().filter(fits));
+        }
+        let words = Arc::make_mut(&mut row);
+        for token in vocab.longer_than(rest) {
+            let Some(word) = words.get_mut(token as usize / 32) else { continue };
+            let bit = 1 << (token % 32);
+            if *word & bit != 0 {
+                *word &= !bit;
+                let bytes = vocab.token_bytes(token);
+                let ends = (1..bytes.len()).filter(|&at| begins_char(bytes[at])).take(rest);
+                exits.tokens.extend(ends.map(|at| ExitToken { token, offset: at as u16 }));
+            }
+        }
+        Some(self.local_mask(Some(row), [].into_iter(), exits))
     }
 
     /// Returns the mask of a state on a stack: from a class loop, or slices and a walk.

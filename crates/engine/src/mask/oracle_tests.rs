@@ -560,3 +560,31 @@ fn shared_walks_of_called_rules_allow_what_bytes_do() {
         "{compared} {shared} {contexts} {wide}"
     );
 }
+
+#[test]
+fn counted_texts_near_their_bound_allow_what_bytes_do() {
+    let mut random = Random::new(31);
+    let setting = Setting::new(&mut random);
+    let (mut compared, mut near) = (0, 0);
+    for _ in 0..40 {
+        let class = *random.pick(&["[a-z]", "[^-]", "(?s:.)", "[^y]", "[A-Za-z_0-9]", "[aé ]"][..]);
+        let behind = *random.pick(&["", "-", "a", "-+", "[0-9]b", "é?"][..]);
+        let (min, max) = (*random.pick(&[0, 1, 20, 64][..]), *random.pick(&[64, 80][..]));
+        let text = format!("{class}{{{min},{max}}}{behind}x?");
+        let constraint = Constraint::regex(&text).expect("a pattern");
+        let mut machine = setting.machine(&constraint).expect("a program");
+        let mut masks = MaskCache::new(&setting.vocab, setting.shared.clone());
+        let mut config = machine.initial();
+        for _ in 0..30 {
+            let mut legal = setting.compare_tokens(&mut machine, &mut masks, config, &text);
+            legal.retain(|t| setting.vocab.token_bytes(*t).len() < 9);
+            compared += 1;
+            let Some(&token) = (!legal.is_empty()).then(|| random.pick(&legal)) else { break };
+            config = machine.step_bytes(config, setting.vocab.token_bytes(token));
+        }
+        let is_near =
+            |local: &&LocalState| machine.core.local.raw_rest(**local).is_some_and(|rest| rest < 33);
+        near += masks.builder.memo.own.local.keys().filter(is_near).count();
+    }
+    assert!(compared > 400 && near > 100, "{compared} {near}");
+}

@@ -26,6 +26,7 @@ mod token_bytes;
 mod token_table;
 mod trie;
 
+use std::cmp::Reverse;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
@@ -100,6 +101,8 @@ struct VocabularyInner {
     classes: OnceLock<Classes>,
     quoted: OnceLock<StringTokens>,
     max_token_len: usize,
+    /// All tokens with their numbers of characters, longest first.
+    by_length: OnceLock<Vec<(usize, TokenId)>>,
 }
 
 impl std::fmt::Debug for Vocabulary {
@@ -232,6 +235,7 @@ impl Vocabulary {
             classes: OnceLock::new(),
             quoted: OnceLock::new(),
             max_token_len,
+            by_length: OnceLock::new(),
         }
     }
 
@@ -457,10 +461,27 @@ impl Vocabulary {
         self.inner.unreachable
     }
 
+    /// Returns the tokens of more than a number of characters, longest first. A part of a character
+    /// counts as one where it begins it.
+    pub(crate) fn longer_than(&self, chars: usize) -> impl Iterator<Item = TokenId> + '_ {
+        let by_length = self.inner.by_length.get_or_init(|| {
+            let count = |token| self.token_bytes(token).iter().filter(|&&b| begins_char(b)).count();
+            let mut all: Vec<(usize, TokenId)> = (0..self.len() as TokenId).map(|t| (count(t), t)).collect();
+            all.sort_unstable_by_key(|&(count, token)| (Reverse(count), token));
+            all
+        });
+        by_length.iter().take_while(move |&&(count, _)| count > chars).map(|&(_, token)| token)
+    }
+
     /// Returns the length of the longest token, in bytes.
     pub fn max_token_len(&self) -> usize {
         self.inner.max_token_len
     }
+}
+
+/// Returns true if a byte of UTF-8 begins a character.
+pub(crate) fn begins_char(b: u8) -> bool {
+    b & 0xc0 != 0x80
 }
 
 /// Largest accepted vocabulary or logits width.

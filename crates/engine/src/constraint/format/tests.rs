@@ -161,5 +161,8 @@ fn automata_stay_small() {
         _ => 1000,
     };
     assert!(large.iter().all(|&(name, size)| size < most(name)), "{large:?}");
-    assert!(large.len() < 10, "{large:?}");
+    // Types of networks are several addresses each.
+    let is_address = |name: &str| name.starts_with("ipv") && !["ipv4", "ipv6"].contains(&name);
+    let others: Vec<_> = large.iter().filter(|(name, _)| !is_address(name)).collect();
+    assert!(others.len() < 6, "{others:?}");
 }

@@ -18,7 +18,7 @@
 
 use super::rules::{Counts, Expr, ExprId, Grammar, Rule, RuleIx};
 use crate::char_lang::char_class;
-use crate::constraint::ir::COUNTED;
+use crate::constraint::ir::{MIN_COUNTED, is_counted};
 use crate::error::{Error, ErrorKind, Result};
 
 /// Maximum number of edges of all rules of a grammar together, in each stage of compilation.
@@ -234,8 +234,8 @@ fn graph(grammar: &Grammar, body: ExprId, left: &mut usize) -> Option<RuleGraph>
             }
             Expr::Alt(parts) if is_list(grammar, parts) => graph.edge(from, Label::Term(id), to),
             Expr::Alt(parts) => todo.extend(parts.iter().map(|&id| (id, from, to))),
-            Expr::Repeat(of, min, Some(max))
-                if COUNTED.contains(max) && characters(grammar, *of).is_some() =>
+            Expr::Repeat(of, min, Some(max @ MIN_COUNTED..))
+                if characters(grammar, *of).is_some_and(|ranges| is_counted(&ranges, *max)) =>
             {
                 graph.edge(from, Label::Term(id), to);
                 if *min == 0 {
@@ -304,8 +304,7 @@ pub(super) fn characters(grammar: &Grammar, id: ExprId) -> Option<Vec<(char, cha
     let (mut ranges, mut todo) = (Vec::new(), vec![id]);
     for _ in 0..MAX_PARTS_OF_CHARACTERS {
         let Some(id) = todo.pop() else {
-            let merged = char_class::unicode(&ranges);
-            return Some(char_class::ranges(&merged).collect()).filter(|ranges: &Vec<_>| !ranges.is_empty());
+            return Some(char_class::ranges(&char_class::unicode(&ranges)).collect());
         };
         match grammar.expr(id) {
             Expr::Class(more) => ranges.extend_from_slice(more),

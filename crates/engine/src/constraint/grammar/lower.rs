@@ -207,10 +207,10 @@ impl GrammarLowering<'_> {
             Expr::Literal(text) => self.ir.bytes(text),
             Expr::Class(ranges) => utf8_class::class(ranges, &mut self.ir),
             Expr::Alt(parts) => self.ir.literals(words(self.grammar, parts)),
-            Expr::Repeat(part, min, max) => {
+            Expr::Repeat(part, min, Some(max)) => {
                 let ranges = characters(self.grammar, *part).unwrap_or_default();
                 let class = utf8_class::class(&ranges, &mut self.ir);
-                self.ir.characters(class, (*min).max(1), *max)
+                self.ir.counted(class, (*min).max(1), *max)
             }
             Expr::Foreign(at) => self.ir.append(&self.grammar.foreign[*at]),
             // Graphs have no other terms.

@@ -52,8 +52,20 @@ impl Default for Ir {
     }
 }
 
-/// Numbers of characters that a register counts. Fewer are faster as states, more are a mistake.
-pub(in crate::constraint) const COUNTED: std::ops::RangeInclusive<u32> = 256..=1 << 20;
+/// Smallest number of characters of a wide class that a register counts. Of a narrow one, such as that
+/// of names, four times as many: fewer are faster as states of the automaton around them.
+pub(in crate::constraint) const MIN_COUNTED: u32 = 64;
+/// Largest number of characters that a register counts; more are a mistake.
+const MAX_COUNTED: u32 = 1 << 20;
+/// Number of characters from which a class is wide.
+const WIDE: u32 = 128;
+
+/// Returns true if a register counts at most `max` characters of a class.
+pub(in crate::constraint) fn is_counted(ranges: &[(char, char)], max: u32) -> bool {
+    let size: u32 = ranges.iter().map(|&(low, high)| high as u32 - low as u32 + 1).sum();
+    let least = if size >= WIDE { MIN_COUNTED } else { 4 * MIN_COUNTED };
+    size > 0 && (least..=MAX_COUNTED).contains(&max)
+}
 
 impl Ir {
     /// Returns the representation of any JSON object.
@@ -237,16 +249,10 @@ impl Ir {
         }
     }
 
-    /// Adds a repetition of a class of characters. Many of them are counted by a register, so that
-    /// their number has no cost.
-    pub(crate) fn characters(&mut self, class: NodeId, min: u32, max: Option<u32>) -> NodeId {
-        match max {
-            Some(most) if self.counts && COUNTED.contains(&most) && *self.node(class) != Node::Never => {
-                let lang = self.repeat(class, 0, None);
-                self.push(Node::Text { lang, min_chars: min, max_chars: max })
-            }
-            _ => self.repeat(class, min, max),
-        }
+    /// Adds `min` to `max` characters of a class, which a register counts.
+    pub(in crate::constraint) fn counted(&mut self, class: NodeId, min: u32, max: u32) -> NodeId {
+        let lang = self.repeat(class, 0, None);
+        self.push(Node::Text { lang, min_chars: min, max_chars: Some(max) })
     }
 }
 

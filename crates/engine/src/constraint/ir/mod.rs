@@ -25,7 +25,7 @@ mod span_source;
 
 pub use arena::Ir;
 pub(crate) use arena::ToolSchema;
-pub(in crate::constraint) use arena::{COUNTED, repeated};
+pub(in crate::constraint) use arena::{MIN_COUNTED, is_counted, repeated};
 pub use ids::{ByteString, Edges, NodeId, Parts, Ranges, RuleId};
 pub use node::{AutomatonState, FreeNumber, Node};
 pub use object::{Demand, Extra, Gap, MAX_DEMANDS, Markup, Object, Property};

@@ -19,7 +19,7 @@ use regex_syntax::hir::{Class, ClassUnicode, Hir, HirKind, Look};
 
 use crate::char_lang::char_class::{self, ANY_CHAR};
 use crate::char_lang::pattern_text::fault;
-use crate::constraint::ir::{ByteString, COUNTED, Ir, Node, NodeId, Parts, Ranges};
+use crate::constraint::ir::{ByteString, Ir, MIN_COUNTED, Node, NodeId, Parts, Ranges, is_counted};
 use crate::constraint::regular::utf8_class;
 use crate::error::{ErrorKind, Result};
 
@@ -148,10 +148,12 @@ pub(crate) fn node(hir: &Hir, ir: &mut Ir) -> NodeId {
         HirKind::Capture(capture) => node(&capture.sub, ir),
         HirKind::Repetition(repetition) => {
             let (min, max) = (repetition.min, repetition.max);
-            let counted = ir.counts && max.is_some_and(|max| COUNTED.contains(&max));
-            if let Some(class) = characters(&repetition.sub).filter(|_| counted) {
-                let class = utf8_class::class(&char_class::ranges(&class).collect::<Vec<_>>(), ir);
-                return ir.characters(class, min, max);
+            if ir.counts
+                && let Some(max @ MIN_COUNTED..) = max
+                && let Some(ranges) = characters(&repetition.sub).filter(|ranges| is_counted(ranges, max))
+            {
+                let class = utf8_class::class(&ranges, ir);
+                return ir.counted(class, min, max);
             }
             let part = node(&repetition.sub, ir);
             match (ir.node(part), min) {
@@ -169,23 +171,24 @@ pub(crate) fn node(hir: &Hir, ir: &mut Ir) -> NodeId {
 }
 
 /// Returns the characters of a part that matches one of them.
-fn characters(hir: &Hir) -> Option<ClassUnicode> {
-    match hir.kind() {
-        HirKind::Class(Class::Unicode(class)) => {
-            Some(class.clone()).filter(|class| !class.ranges().is_empty())
+fn characters(hir: &Hir) -> Option<Vec<(char, char)>> {
+    fn class(hir: &Hir) -> Option<ClassUnicode> {
+        match hir.kind() {
+            HirKind::Class(Class::Unicode(class)) => Some(class.clone()),
+            HirKind::Capture(capture) => class(&capture.sub),
+            HirKind::Literal(literal) => {
+                let mut chars = std::str::from_utf8(&literal.0).ok()?.chars();
+                let c = chars.next().filter(|_| chars.next().is_none())?;
+                Some(char_class::unicode(&[(c, c)]))
+            }
+            HirKind::Alternation(parts) => parts.iter().try_fold(ClassUnicode::empty(), |mut all, part| {
+                all.union(&class(part)?);
+                Some(all)
+            }),
+            _ => None,
         }
-        HirKind::Capture(capture) => characters(&capture.sub),
-        HirKind::Literal(literal) => {
-            let mut chars = std::str::from_utf8(&literal.0).ok()?.chars();
-            let c = chars.next().filter(|_| chars.next().is_none())?;
-            Some(char_class::unicode(&[(c, c)]))
-        }
-        HirKind::Alternation(parts) => parts.iter().try_fold(ClassUnicode::empty(), |mut all, part| {
-            all.union(&characters(part)?);
-            Some(all)
-        }),
-        _ => None,
     }
+    class(hir).map(|class| char_class::ranges(&class).collect())
 }
 
 fn sequence(items: &[Hir], ir: &mut Ir) -> NodeId {
