@@ -14,7 +14,7 @@ use ffwd_testkit::env;
 use ffwd_testkit::random::Random;
 use ffwd_testkit::vocab::TestVocab;
 
-use reference::{Format, Tag, Tags, accepts};
+use reference::{Format, START, Tag, Tags, accepts};
 
 const WORDS: [&str; 10] = ["a", "b", "c", "ab", "ba", "bb", "aab", "abc", "cb", "é"];
 
@@ -87,7 +87,17 @@ fn format(random: &mut Random, depth: usize) -> Format {
             if random.chance(30) {
                 return dispatch(random, depth, triggers);
             }
-            let tags = tags(random, depth, &triggers);
+            if random.chance(40) {
+                triggers.extend(words(random, 2).iter().map(|text| format!("{START}{text}")));
+            }
+            let mut tags = tags(random, depth, &triggers);
+            // What begins with another trigger, too, is one of its tags.
+            for tag in &mut tags.list {
+                let text = tag.begin.strip_prefix(START).unwrap_or_default();
+                if triggers.iter().any(|trigger| text.starts_with(trigger.as_str())) {
+                    tag.begin.remove(0);
+                }
+            }
             Format::Triggered { triggers, tags, excludes: words(random, 2) }
         }
         _ => {

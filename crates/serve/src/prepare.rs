@@ -10,7 +10,7 @@ use std::time::Instant;
 use super::answer::random_bits;
 use super::api_error::{ApiError, ApiResult};
 use super::model::LoadedModel;
-use super::reply::{ReplyFormat, THINK, ThinkingFormat, trigger};
+use super::reply::{ReplyFormat, THINK, ThinkingFormat};
 use super::request::{
     ChatInput, CustomInput, FormatKind, FormatRequest, GenerationRequest, PromptInput, RawPrompt, ToolRequest,
 };
@@ -315,7 +315,7 @@ impl Preparation<'_> {
     /// Returns the constraint of a reply with tools. With a format, it is that of calls alone.
     fn parse_tools(&self, tools: &ToolRequest, formatted: bool) -> ApiResult<Option<Constraint>> {
         let refused = |error: ffwd_runtime::Error| ApiError::of(&error, "tools");
-        let excludes = [trigger(self.model.style), "<custom_tool_call"];
+        let excludes = [self.model.style.trigger(), "<custom_tool_call"];
         let free = || {
             let tag = serde_json::json!({"type": "structural_tag",
             "format": {"type": "any_text", "excludes": excludes}});
@@ -325,7 +325,7 @@ impl Preparation<'_> {
             // Without a call, whatever the model thinks of it.
             return if formatted { Ok(None) } else { free().map(Some) };
         };
-        let alone = *calls != Calls::Auto || formatted || !tools.custom.is_empty();
+        let alone = alone(tools, formatted);
         let mut parts = Vec::new();
         let named = |name: &str| !matches!(calls, Calls::Function(other) if other != name);
         if let Some(functions) = tools.functions.as_ref().filter(|list| list.names().any(named)) {
@@ -380,6 +380,10 @@ impl Preparation<'_> {
             style: self.model.style,
             functions: tools.and_then(|tools| tools.functions.clone()),
             custom: tools.is_some_and(|tools| !tools.custom.is_empty()),
+            strays: match tools {
+                Some(tools) if !alone(tools, request.format.is_some()) => self.model.style.stray_call_texts(),
+                _ => Default::default(),
+            },
         }
     }
 
@@ -416,6 +420,11 @@ impl Preparation<'_> {
                 .think_until(THINK[1], thinking.unwrap_or(DEFAULT_MAX_TOKENS)),
         }
     }
+}
+
+/// Returns true if the functions have a constraint of calls alone, not one of free text with calls.
+fn alone(tools: &ToolRequest, formatted: bool) -> bool {
+    tools.calls != Some(Calls::Auto) || formatted || !tools.custom.is_empty()
 }
 
 /// Returns the text that determines the constraint; `None` if it depends on the prompt.

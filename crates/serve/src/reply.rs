@@ -60,10 +60,12 @@ pub(super) struct ReplyFormat {
     pub functions: Option<Tools>,
     /// True if the reply may call custom tools.
     pub custom: bool,
+    /// The texts of calls in other spellings: anywhere, and at the beginning or behind a call.
+    pub strays: [Vec<CallTexts>; 2],
 }
 
 /// The fixed texts of a call: before the name, before the arguments, after them.
-type CallTexts = [&'static str; 3];
+pub(super) type CallTexts = [&'static str; 3];
 
 enum Phase {
     Start,
@@ -106,31 +108,6 @@ pub(super) struct ReplyReader {
     messages: [bool; 2],
 }
 
-/// Returns the text by which a call in this style begins.
-pub(super) fn trigger(style: ToolStyle) -> &'static str {
-    match style {
-        ToolStyle::Hermes | ToolStyle::QwenCoder | ToolStyle::Glm => "<tool_call>",
-        ToolStyle::Llama => "{\"name\": \"",
-        ToolStyle::Mistral | ToolStyle::MistralArgs => "[TOOL_CALLS]",
-        ToolStyle::MiniMax => "<minimax:tool_call>",
-        ToolStyle::DeepSeek => "<｜tool▁calls▁begin｜>",
-        ToolStyle::DeepSeekDsml => "<｜DSML｜function_calls>",
-        ToolStyle::Kimi => "<|tool_calls_section_begin|>",
-        ToolStyle::Harmony => "<|channel|>commentary to=functions.",
-        ToolStyle::FunctionTag => "<function=",
-    }
-}
-
-/// Returns the texts of a call in this style, if its arguments can be passed on as they are written.
-fn call_texts(style: ToolStyle) -> Option<CallTexts> {
-    match style {
-        ToolStyle::Hermes => Some(["<tool_call>\n{\"name\": \"", "\", \"arguments\": ", "}\n</tool_call>"]),
-        ToolStyle::Llama => Some(["{\"name\": \"", "\", \"parameters\": ", "}"]),
-        ToolStyle::FunctionTag => Some(["<function=", ">", "</function>"]),
-        _ => None,
-    }
-}
-
 impl ReplyReader {
     pub(crate) fn new(format: ReplyFormat) -> Self {
         let channels = format.style == ToolStyle::Harmony;
@@ -169,6 +146,10 @@ impl ReplyReader {
             }
             while self.step() {}
         }
+        let undecided = matches!(self.phase, Phase::Content) && !self.begun;
+        if cut && undecided && self.begins_call() {
+            self.pending.clear();
+        }
         let mut rest = std::mem::take(&mut self.pending);
         let marks = self.marks();
         if cut && !marks.is_empty() {
@@ -201,8 +182,9 @@ impl ReplyReader {
             Phase::Input => vec![CUSTOM_END],
             Phase::Message { .. } => MESSAGE_ENDS.to_vec(),
             Phase::Content | Phase::Whole => {
-                let functions = self.format.functions.as_ref().map(|_| trigger(self.format.style));
-                functions.into_iter().chain(self.format.custom.then_some(CUSTOM)).collect()
+                let functions = self.format.functions.as_ref().map(|_| self.format.style.trigger());
+                let strays = self.format.strays[0].iter().map(|texts| texts[0]);
+                functions.into_iter().chain(self.format.custom.then_some(CUSTOM)).chain(strays).collect()
             }
             _ => Vec::new(),
         }
@@ -307,8 +289,26 @@ impl ReplyReader {
         false
     }
 
+    /// Returns true if a call in another spelling begins here, `None` if it may.
+    fn stray_begins(&self) -> Option<bool> {
+        let opens = || self.format.strays.iter().flatten().map(|texts| texts[0]);
+        let begins = opens().any(|open| self.pending.starts_with(open));
+        let may = opens().any(|open| open.starts_with(&self.pending));
+        (begins || !may).then_some(begins)
+    }
+
     /// Skips what separates two calls, or the answer from the thinking.
     fn between(&mut self) -> bool {
+        if matches!(self.phase, Phase::AfterCall) && !self.pending.is_empty() {
+            match self.stray_begins() {
+                None => return false,
+                Some(true) => {
+                    self.phase = Phase::Call;
+                    return true;
+                }
+                Some(false) => {}
+            }
+        }
         let separators: &[char] = match self.phase {
             Phase::AfterCall if self.format.style == ToolStyle::Llama => &['\n', ' ', ';'],
             _ => &['\n', ' '],
@@ -327,10 +327,18 @@ impl ReplyReader {
             if text.is_empty() {
                 return false;
             }
-            self.begun = true;
-            if text.starts_with(['{', '[', '`']) && !text.starts_with(trigger(self.format.style)) {
+            match self.stray_begins() {
+                None => return false,
+                Some(true) => {
+                    self.begun = true;
+                    self.phase = Phase::Call;
+                    return true;
+                }
+                Some(false) => self.begun = true,
+            }
+            if text.starts_with(['{', '[', '`']) && !text.starts_with(self.format.style.trigger()) {
                 // The trigger may still come, or be the beginning of this text.
-                let undecided = trigger(self.format.style).starts_with(text);
+                let undecided = self.format.style.trigger().starts_with(text);
                 self.begun = !undecided;
                 self.phase = if undecided { Phase::Content } else { Phase::Bare };
                 return false;
@@ -349,9 +357,11 @@ impl ReplyReader {
 
     fn call(&mut self) -> bool {
         let custom = self.format.custom && self.pending.starts_with(CUSTOM);
-        let texts = match custom {
-            true => Some([CUSTOM, CUSTOM_MID, CUSTOM_END]),
-            false => call_texts(self.format.style),
+        let stray = self.format.strays.iter().flatten().find(|texts| self.pending.starts_with(texts[0]));
+        let texts = match (custom, stray) {
+            (true, _) => Some([CUSTOM, CUSTOM_MID, CUSTOM_END]),
+            (false, Some(&texts)) => Some(texts),
+            (false, None) => self.format.style.call_texts(),
         };
         let Some([open, mid, end]) = texts else {
             self.phase = Phase::Whole;
@@ -432,7 +442,7 @@ impl ReplyReader {
 
     /// Reads calls in another spelling; returns false, with nothing read, if there are none.
     fn bare(&mut self) -> bool {
-        if self.pending.contains(trigger(self.format.style)) {
+        if self.pending.contains(self.format.style.trigger()) {
             return false;
         }
         let read = self.format.functions.as_ref().and_then(|tools| tools.read_other(&self.pending));
@@ -550,7 +560,8 @@ mod tests {
     fn format(style: ToolStyle) -> ReplyFormat {
         let list = r#"[{"name": "add", "parameters": {"type": "object", "properties": {"a": {"type": "integer"}}}}]"#;
         let functions = Some(Tools::parse(list).unwrap());
-        ReplyFormat { thinking: ThinkingFormat::Optional, style, functions, custom: true }
+        let strays = Default::default();
+        ReplyFormat { thinking: ThinkingFormat::Optional, style, functions, custom: true, strays }
     }
 
     fn shown(piece: &ReplyPiece) -> Value {
@@ -605,18 +616,31 @@ mod tests {
                 }
                 let end = matcher.shortest_completion(1 << 16).unwrap();
                 let call = [matcher.vocabulary().decode(&matcher.tokens()), end].concat();
-                let text = format!("{before}{}", String::from_utf8(call).unwrap());
-                let whole = content_and_calls(&read(&format, &text, false));
-                assert!(!whole.1.is_empty() && !whole.0.contains(trigger(style)), "{text:?} {whole:?}");
-                for at in text.char_indices().map(|(at, _)| at) {
-                    let (content, calls) = content_and_calls(&read(&format, &text[..at], true));
-                    assert!(whole.0.starts_with(&content), "{style:?} {:?}: {content:?}", &text[..at]);
-                    for (cut, call) in calls.iter().zip(&whole.1) {
-                        assert!(cut.0 == call.0 && call.1.starts_with(&cut.1), "{style:?} {:?}", &text[..at]);
-                    }
-                    assert!(calls.len() <= whole.1.len());
+                check_cuts(&format, &format!("{before}{}", String::from_utf8(call).unwrap()));
+            }
+            // Those of other spellings, as the constraint of free text with calls has them.
+            let strays = style.stray_call_texts();
+            let format = ReplyFormat { custom: false, strays: strays.clone(), ..format };
+            for (list, before) in strays.iter().zip(["Well <b> ", ""]) {
+                for [open, mid, end] in list {
+                    check_cuts(&format, &format!("{before}{open}add{mid}{{\"a\":12}}{end}"));
+                    check_cuts(&format, &format!("{open}add{mid}{{\"a\":12}}{end}\nDone."));
                 }
             }
+        }
+    }
+
+    fn check_cuts(format: &ReplyFormat, text: &str) {
+        let style = format.style;
+        let whole = content_and_calls(&read(format, text, false));
+        assert!(!whole.1.is_empty() && !whole.0.contains(style.trigger()), "{text:?} {whole:?}");
+        for at in text.char_indices().map(|(at, _)| at) {
+            let (content, calls) = content_and_calls(&read(format, &text[..at], true));
+            assert!(whole.0.starts_with(&content), "{style:?} {:?}: {content:?}", &text[..at]);
+            for (cut, call) in calls.iter().zip(&whole.1) {
+                assert!(cut.0 == call.0 && call.1.starts_with(&cut.1), "{style:?} {:?}", &text[..at]);
+            }
+            assert!(calls.len() <= whole.1.len());
         }
     }
 

@@ -20,6 +20,7 @@ pub(super) enum Format {
     Repeat(Box<Format>, u32, Option<u32>),
     Tag(Box<Tag>),
     Triggered {
+        /// Those that count only before any text begin with [`START`], as do their tags.
         triggers: Vec<String>,
         tags: Tags,
         excludes: Vec<String>,
@@ -29,6 +30,9 @@ pub(super) enum Format {
         separator: String,
     },
 }
+
+/// Marks a trigger that counts only before any text. No text of the tests contains it.
+pub(super) const START: char = '^';
 
 #[derive(Debug)]
 pub(super) struct Tag {
@@ -104,8 +108,14 @@ impl Format {
                 format
             }
             Format::Triggered { triggers, tags, excludes } => {
-                let format = json!({"type": "triggered_tags", "triggers": triggers, "tags": tags.value(),
+                let starts: Vec<&str> = triggers.iter().filter_map(|text| text.strip_prefix(START)).collect();
+                let anywhere: Vec<&String> =
+                    triggers.iter().filter(|text| !text.starts_with(START)).collect();
+                let mut format = json!({"type": "triggered_tags", "triggers": anywhere, "tags": tags.value(),
                     "at_least_one": tags.at_least_one, "stop_after_first": tags.stop_after_first});
+                if !starts.is_empty() {
+                    format["start_triggers"] = json!(starts);
+                }
                 excluding(format, excludes)
             }
             Format::Separated { tags, separator } => json!({
@@ -116,12 +126,17 @@ impl Format {
 }
 
 impl Tag {
+    /// The text with which it begins.
+    fn written(&self) -> &str {
+        self.begin.strip_prefix(START).unwrap_or(&self.begin)
+    }
+
     fn value(&self) -> Value {
         let end = match &self.ends[..] {
             [one] => named(one),
             all => all.iter().map(|end| named(end)).collect(),
         };
-        json!({"type": "tag", "begin": named(&self.begin), "content": self.content.value(), "end": end})
+        json!({"type": "tag", "begin": named(self.written()), "content": self.content.value(), "end": end})
     }
 }
 
@@ -192,7 +207,7 @@ fn begin<'a>(list: &List<'a>, out: &mut Begin) {
     };
     let tag = |tag: &'a Tag, out: &mut Begin| {
         begin(
-            &before(&[Item::Text(&tag.begin), Item::Format(&tag.content), Item::Ends(&tag.ends)], rest),
+            &before(&[Item::Text(tag.written()), Item::Format(&tag.content), Item::Ends(&tag.ends)], rest),
             out,
         )
     };
@@ -310,7 +325,7 @@ fn one<'a>(format: &'a Format, rest: &List<'a>, text: &str, at: usize) -> bool {
             matches(&before(&[Item::Repeat(content, *min, *max)], rest), text, at)
         }
         Format::Tag(tag) => {
-            let items = [Item::Text(&tag.begin), Item::Format(&tag.content), Item::Ends(&tag.ends)];
+            let items = [Item::Text(tag.written()), Item::Format(&tag.content), Item::Ends(&tag.ends)];
             matches(&before(&items, rest), text, at)
         }
         Format::Triggered { triggers, tags, excludes } => {
@@ -348,20 +363,22 @@ fn looks(free: &Free<'_>, may_end: bool, rest: &List<'_>) -> Looks {
 fn free_text<'a>(free: &Free<'a>, may_end: bool, rest: &List<'a>, text: &str, at: usize) -> bool {
     let Looks { openers, excludes, .. } = looks(free, may_end, rest);
     for end in (at..=text.len()).filter(|&end| text.is_char_boundary(end)) {
-        let own = &text[at..end];
+        let own = format!("{START}{}", &text[at..end]);
         if openers.iter().chain(&excludes).any(|o| own.contains(o.as_str())) {
             return false;
         }
         // An opener here, and none that began in the text and is complete with it.
+        let all = format!("{START}{}", &text[at..]);
         let opens = |opener: &str| {
-            text[end..].starts_with(opener)
-                && (at..end).filter(|&from| text.is_char_boundary(from)).all(|from| {
+            let end = if opener.starts_with(START) { end - at } else { end - at + START.len_utf8() };
+            all[end..].starts_with(opener)
+                && (0..end).filter(|&from| all.is_char_boundary(from)).all(|from| {
                     openers
                         .iter()
-                        .all(|o| !text[from..].starts_with(o.as_str()) || from + o.len() > end + opener.len())
+                        .all(|o| !all[from..].starts_with(o.as_str()) || from + o.len() > end + opener.len())
                 })
         };
-        let count = own.chars().count();
+        let count = text[at..end].chars().count();
         let fits = count >= free.chars.0 && free.chars.1.is_none_or(|most| count <= most);
         if may_end
             && fits
@@ -376,7 +393,7 @@ fn free_text<'a>(free: &Free<'a>, may_end: bool, rest: &List<'a>, text: &str, at
             if !triggered {
                 continue;
             }
-            let items = [Item::Text(&tag.begin), Item::Format(&tag.content), Item::Ends(&tag.ends)];
+            let items = [Item::Text(tag.written()), Item::Format(&tag.content), Item::Ends(&tag.ends)];
             if tags.stop_after_first {
                 if matches(&before(&items, rest), text, end) {
                     return true;

@@ -51,6 +51,10 @@ pub(super) struct FreeText {
     pub may_end: bool,
 }
 
+/// Stands for the place before a free text, in triggers that count only there. No text contains it:
+/// its transition is never built.
+pub(super) const START: char = char::MAX;
+
 /// A node of a trie.
 type NodeIx = u32;
 
@@ -86,16 +90,17 @@ impl FreeText {
         if end {
             graph.accept(self.entry);
         }
+        let start = patterns.trie.child(0, START).unwrap_or(0);
         let builder = Builder {
             graph,
             at: self.at,
             openers: &openers,
             patterns: &patterns,
             tries: openers.trie.states(),
-            free: FxHashMap::from_iter([(0, self.entry)]),
+            free: FxHashMap::from_iter([(start, self.entry)]),
             partial_states: FxHashMap::default(),
             sets: FxHashMap::default(),
-            todo: vec![PendingState::Row(0, Rc::new([]), self.entry)],
+            todo: vec![PendingState::Row(start, Rc::new([]), self.entry)],
             end,
             non_ascii: None,
         };
@@ -328,7 +333,7 @@ impl Builder<'_, '_> {
         let patterns = self.patterns;
         let mut settled = without.to_vec();
         for &(c, child) in patterns.trie.children(node) {
-            if without.binary_search(&c).is_ok() {
+            if c == START || without.binary_search(&c).is_ok() {
                 continue;
             }
             settled.push(c);

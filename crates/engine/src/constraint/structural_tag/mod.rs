@@ -27,7 +27,7 @@
 //! | `optional`, `star`, `plus` | `content` | at most once; any number; at least once |
 //! | `repeat` | `content`, `min`?, `max`? | `min` to `max` times (`max` absent or -1: no limit) |
 //! | `tag` | `begin`, `content`, `end` | the three; `end` may be a list of which one comes; each may be a `token` |
-//! | `triggered_tags` | `triggers`, `tags`, `excludes`?, `exclude_tokens`?, `at_least_one`?, `stop_after_first`? | free text with tags |
+//! | `triggered_tags` | `triggers`, `start_triggers`?, `tags`, `excludes`?, `exclude_tokens`?, `at_least_one`?, `stop_after_first`? | free text with tags |
 //! | `tags_with_separator` | `tags`, `separator`, `at_least_one`?, `stop_after_first`? | tags and nothing else |
 //! | `token_triggered_tags` | `trigger_tokens`, the others as for `triggered_tags` | the same |
 //! | `dispatch`, `token_dispatch` | `rules`, `loop`?, `excludes`?, `exclude_tokens`? | free text with patterns, each followed by its format |

@@ -10,6 +10,7 @@ use std::rc::Rc;
 
 use super::ast::{CharBounds, Format, FormatKind, Phrase, Tag, TagCount, Triggered};
 use super::embedded::{LeafParser, ValueEncoding};
+use super::free_text::START;
 use super::parameters::Style;
 use super::strict_object::{Object, error, invalid, phrase, shown, suggestion, tag_text};
 use crate::constraint::json::document::{Doc, Id, Value};
@@ -277,14 +278,36 @@ impl Reader<'_, '_> {
 
     fn triggered_tags(&mut self, at: Id, kind: &str, depth: usize) -> Result<Format> {
         let named = if kind == "triggered_tags" { "triggers" } else { "trigger_tokens" };
-        let known = ["type", named, "tags", "excludes", "exclude_tokens", "at_least_one", "stop_after_first"];
+        let known = [
+            "type",
+            named,
+            "start_triggers",
+            "tags",
+            "excludes",
+            "exclude_tokens",
+            "at_least_one",
+            "stop_after_first",
+        ];
         let object = Object::new(self.doc, at, kind, &known)?;
-        let tags = self.tags(&object, depth)?;
+        let mut tags = self.tags(&object, depth)?;
         object.list(named)?;
-        let triggers = match kind {
+        let mut triggers = match kind {
             "triggered_tags" => object.phrases(named)?,
             _ => object.tokens(named)?,
         };
+        let starts = object.phrases("start_triggers")?;
+        if !starts.is_empty() {
+            let begins =
+                |text: &str, with: &[Phrase]| with.iter().any(|trigger| text.starts_with(&*trigger.text));
+            let at_start =
+                |phrase: &Phrase| Phrase { text: format!("{START}{}", phrase.text).into(), at: phrase.at };
+            for tag in tags.iter_mut().filter(|tag| !begins(&tag.begin.text, &triggers)) {
+                if begins(&tag.begin.text, &starts) {
+                    tag.begin = at_start(&tag.begin);
+                }
+            }
+            triggers = triggers.iter().cloned().chain(starts.iter().map(at_start)).collect();
+        }
         let excludes = object.excludes()?;
         self.triggered(at, Triggered { triggers, tags, excludes, many: many(&object)? })
     }

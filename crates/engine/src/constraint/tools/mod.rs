@@ -172,7 +172,7 @@ impl Tools {
             return Err(Error::new(ErrorKind::InvalidOption, format!("no tool has the name `{name}`"))
                 .hint(format!("there are: {}", names.join(", "))));
         }
-        let format = format(&style.spellings(), &chosen, choice);
+        let format = format(style, &chosen, choice);
         let places = places(&format, &chosen);
         let document = json!({"type": "structural_tag", "format": format}).to_string();
         let parsed = structural_tag::parse(&document, &policy, None);
@@ -224,7 +224,7 @@ impl Tools {
         let mut reader = parse_reply::Reader::new(&self.list, &spellings, reply);
         let end = match spellings[0].messages {
             true => harmony::read(&mut reader),
-            false => parse_reply::read(&mut reader),
+            false => parse_reply::read(&mut reader, &style.stray_spellings()),
         };
         (reader.out, end)
     }
@@ -249,7 +249,8 @@ impl Tools {
 }
 
 /// Returns the structural-tag format of a reply.
-fn format(spellings: &[CallSyntax], tools: &[&Tool], choice: &ToolChoice) -> Value {
+fn format(style: ToolStyle, tools: &[&Tool], choice: &ToolChoice) -> Value {
+    let spellings = style.spellings();
     let single = choice.single || matches!(choice.calls, Calls::Function(_));
     let usual = &spellings[0];
     let tags = |spelling: &CallSyntax| -> Vec<Value> {
@@ -264,7 +265,7 @@ fn format(spellings: &[CallSyntax], tools: &[&Tool], choice: &ToolChoice) -> Val
         return harmony::format(spellings.iter().flat_map(tags).collect(), &choice.calls);
     }
     // Spellings with the same texts around all calls are mixed.
-    let (mut whole, mut last, mut rest) = (Vec::new(), single, spellings);
+    let (mut whole, mut last, mut rest) = (Vec::new(), single, &spellings[..]);
     while let [first, ..] = rest {
         let same = rest.iter().take_while(|spelling| spelling.section == first.section).count();
         let calls: Vec<Value> = rest[..same].iter().flat_map(tags).collect();
@@ -280,8 +281,14 @@ fn format(spellings: &[CallSyntax], tools: &[&Tool], choice: &ToolChoice) -> Val
         rest = &rest[same..];
     }
     match choice.calls {
-        Calls::Auto => json!({"type": "triggered_tags", "triggers": [usual.trigger()], "tags": whole,
-            "stop_after_first": last}),
+        Calls::Auto => {
+            let [anywhere, at_start] = style.stray_spellings();
+            whole.extend(anywhere.iter().chain(&at_start).flat_map(tags));
+            let begin = |spelling: &CallSyntax| spelling.name[0];
+            let triggers = [usual.trigger()].into_iter().chain(anywhere.iter().map(begin));
+            json!({"type": "triggered_tags", "triggers": triggers.collect::<Vec<_>>(), "tags": whole,
+                "start_triggers": at_start.iter().map(begin).collect::<Vec<_>>(), "stop_after_first": last})
+        }
         _ => some(whole, usual.between, last),
     }
 }

@@ -33,17 +33,37 @@ const MAX_DEPTH: usize = 16;
 const MAX_INSPECTED_SCHEMAS: u32 = 2000;
 
 /// Parses a reply in a style whose calls are in tags.
-pub(super) fn read(reader: &mut Reader<'_>) -> Result<()> {
+pub(super) fn read(reader: &mut Reader<'_>, [anywhere, at_start]: &[Vec<CallSyntax>; 2]) -> Result<()> {
     let usual = reader.spellings[0];
-    while let Some(found) = reader.rest().find(usual.trigger()) {
-        let before = &reader.rest()[..found];
-        if reader.out.calls.is_empty() || before != usual.between {
+    let reply = reader.reply;
+    let places = anywhere
+        .iter()
+        .flat_map(|spelling| reply.match_indices(spelling.name[0]).map(move |(at, _)| (at, spelling)));
+    let mut places: Vec<(usize, &CallSyntax)> = places.collect();
+    places.sort_by_key(|place| place.0);
+    let mut places = places.into_iter().peekable();
+    loop {
+        let own = reader.rest().find(usual.trigger()).map_or(reply.len(), |found| reader.at + found);
+        let bare = at_start.iter().find(|spelling| reader.begins_call(reader.at, spelling));
+        let mut stray = bare.map(|spelling| (reader.at, spelling));
+        while let (None, Some(place)) = (stray, places.next_if(|place| place.0 < own)) {
+            stray =
+                Some(place).filter(|(at, spelling)| *at >= reader.at && reader.begins_call(*at, spelling));
+        }
+        let start = stray.map_or(own, |(at, _)| at);
+        let before = &reply[reader.at..start];
+        if reader.out.calls.is_empty() || (before != usual.between && !before.trim().is_empty()) {
             reader.out.text.push_str(before);
         }
-        reader.at += found;
-        match usual.section {
-            None => reader.call()?,
-            Some([begin, end]) => {
+        reader.at = start;
+        match (stray, usual.section) {
+            (Some((_, spelling)), _) => {
+                let call = reader.call_in(spelling)?;
+                reader.out.calls.push(call);
+            }
+            (None, _) if start == reply.len() => return Ok(()),
+            (None, None) => reader.call()?,
+            (None, Some([begin, end])) => {
                 reader.expect_tag(begin)?;
                 reader.call()?;
                 while !reader.skip_tag(end) {
@@ -53,9 +73,6 @@ pub(super) fn read(reader: &mut Reader<'_>) -> Result<()> {
             }
         }
     }
-    let rest = reader.rest();
-    reader.out.text.push_str(rest);
-    Ok(())
 }
 
 /// A reply that is being read.
@@ -155,6 +172,16 @@ impl<'a> Reader<'a> {
             }
             (None, None) => Err(self.fault("a call")),
         }
+    }
+
+    /// Returns true if a call in this spelling begins at a byte, with the name of a tool or a part of it.
+    fn begins_call(&self, at: usize, spelling: &CallSyntax) -> bool {
+        let [open, behind] = spelling.name;
+        let Some(rest) = self.reply[at..].strip_prefix(open) else { return false };
+        self.tools.iter().any(|tool| match rest.strip_prefix(&*tool.name) {
+            Some(after) => after.starts_with(behind) || behind.starts_with(after),
+            None => tool.name.starts_with(rest),
+        })
     }
 
     fn call_in(&mut self, spelling: &CallSyntax) -> Result<ToolCall> {

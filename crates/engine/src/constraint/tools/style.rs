@@ -34,6 +34,22 @@ pub enum ToolStyle {
     FunctionTag,
 }
 
+/// Calls as models write them that were not trained on the style, or forget it: JSON in a code fence.
+/// Before the name, before the arguments, after them.
+const FENCED: [[&str; 3]; 4] = [
+    ["```json\n{\n  \"name\": \"", "\",\n  \"arguments\": ", "\n}\n```"],
+    ["```json\n{\n    \"name\": \"", "\",\n    \"arguments\": ", "\n}\n```"],
+    ["```json\n{\"name\": \"", "\", \"arguments\": ", "}\n```"],
+    ["```\n{\n  \"name\": \"", "\",\n  \"arguments\": ", "\n}\n```"],
+];
+/// The same without a fence, which count at the beginning of a reply, or behind another call.
+const BARE: [[&str; 3]; 4] = [
+    ["{\n  \"name\": \"", "\",\n  \"arguments\": ", "\n}"],
+    ["{\n    \"name\": \"", "\",\n    \"arguments\": ", "\n}"],
+    ["{\"name\": \"", "\", \"arguments\": ", "}"],
+    ["{\"name\":\"", "\",\"arguments\":", "}"],
+];
+
 /// Arguments after the name of a function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Arguments {
@@ -144,6 +160,49 @@ impl ToolStyle {
             _ => {}
         }
         all
+    }
+
+    /// Returns the text with which a call begins.
+    pub fn trigger(self) -> &'static str {
+        let usual = self.spelling();
+        if usual.messages { usual.name[0] } else { usual.trigger() }
+    }
+
+    /// Returns the texts before the name, before the arguments and after them, if every call of the
+    /// style is JSON arguments between these.
+    pub fn call_texts(self) -> Option<[&'static str; 3]> {
+        let [CallSyntax { section: None, arguments: Arguments::Json, messages: false, name, end, .. }] =
+            self.spellings()[..]
+        else {
+            return None;
+        };
+        Some([name[0], name[1], end])
+    }
+
+    /// Returns the same texts of calls in other spellings that a reply of this style may have with
+    /// [`Calls::Auto`](super::Calls::Auto): those that count anywhere, and those that count at the
+    /// beginning or behind another call.
+    pub fn stray_call_texts(self) -> [Vec<[&'static str; 3]>; 2] {
+        self.stray_spellings()
+            .map(|list| list.iter().map(|own| [own.name[0], own.name[1], own.end]).collect())
+    }
+
+    /// Returns the spellings of other styles that a reply may have if it is free to contain no call:
+    /// those that count anywhere, and those that count at the beginning.
+    pub(super) fn stray_spellings(self) -> [Vec<CallSyntax>; 2] {
+        let usual = self.spelling();
+        [&FENCED, &BARE].map(|texts| {
+            let own = texts.iter().filter(|[open, ..]| !usual.messages && !open.contains(usual.trigger()));
+            let spelling = |&[open, mid, end]: &[&'static str; 3]| CallSyntax {
+                section: None,
+                name: [open, mid],
+                arguments: Arguments::Json,
+                end,
+                between: "",
+                messages: false,
+            };
+            own.map(spelling).collect()
+        })
     }
 
     fn spelling(self) -> CallSyntax {
