@@ -25,6 +25,7 @@ import ast
 import hashlib
 import json
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -205,13 +206,14 @@ def start_server(options):
     child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     url = f"http://127.0.0.1:{options.port}"
     for _ in range(600):
+        time.sleep(0.2)
+        if child.poll() is not None:
+            sys.exit(f"{' '.join(command)} ended: does the port belong to another program?")
         try:
             urllib.request.urlopen(f"{url}/health", timeout=5).read()
             return child, url
         except OSError:
-            if child.poll() is not None:
-                sys.exit(f"{' '.join(command)} ended: does the port belong to another program?")
-            time.sleep(0.2)
+            pass
     sys.exit("the server does not answer")
 
 
@@ -228,6 +230,7 @@ def run(options):
     print(f"{len(chosen)} questions, {len(open_tasks)} answers to go", file=sys.stderr)
     child, server = start_server(options)
     start = time.monotonic()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     try:
         with open(options.record, "a") as out:
             for done, (question, arm) in enumerate(open_tasks, 1):

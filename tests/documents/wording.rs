@@ -131,6 +131,26 @@ fn sources() -> Vec<(String, String)> {
 }
 
 #[test]
+fn tests_that_a_page_names_exist() {
+    let tests: String = sources().into_iter().map(|(_, text)| text).collect();
+    let page = page("docs/elsewhere.md");
+    let rows: Vec<&str> = page.lines().filter(|line| line.starts_with("| ") && line.contains('`')).collect();
+    assert!(rows.len() > 9);
+    for row in rows {
+        let cell = row.trim_end_matches('|').rsplit('|').next().expect("a cell");
+        let named: Vec<&str> = cell.split('`').skip(1).step_by(2).collect();
+        assert!(!named.is_empty(), "{row}");
+        for name in named {
+            let there = match name.ends_with(".py") {
+                true => Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clients").join(name).exists(),
+                false => tests.contains(&format!("fn {name}()")),
+            };
+            assert!(there, "docs/elsewhere.md names `{name}`");
+        }
+    }
+}
+
+#[test]
 fn files_are_short() {
     for (name, text) in sources() {
         let lines = text.lines().count();

@@ -285,6 +285,8 @@ struct Reply {
     /// Whether the constraint writes it, too.
     #[serde(default)]
     written: bool,
+    /// Whether only `auto` writes it, or does not.
+    auto: Option<bool>,
     error: Option<String>,
 }
 
@@ -299,7 +301,7 @@ fn replies_of_models() {
     let (words, tools) = (TestVocab::new(5, 80, &[]), tools());
     let compiler = Compiler::new(words.vocab.clone());
     let list: Replies = super::examples::read("tool_replies");
-    for Reply { style, reply, thoughts, text, calls, written, error } in &list.replies {
+    for Reply { style, reply, thoughts, text, calls, written, auto, error } in &list.replies {
         let style = *ToolStyle::ALL.iter().find(|s| s.name() == style).expect(style);
         match (tools.read(style, reply), error) {
             (Ok(read), None) => {
@@ -310,12 +312,13 @@ fn replies_of_models() {
             (Err(found), Some(part)) => assert!(found.to_string().contains(part), "{reply}: {found}"),
             (read, _) => panic!("{reply}: {read:?}"),
         }
-        for kind in [Calls::Auto, Calls::Required].into_iter().filter(|_| *written) {
+        for (kind, wanted) in [(Calls::Auto, *auto), (Calls::Required, auto.map(|_| false))] {
+            let Some(wanted) = wanted.or(written.then_some(true)) else { continue };
             let policy = Policy { whitespace: Whitespace::SingleSpace, ..Policy::default() };
             let choice = ToolChoice { calls: kind, single: false };
             let constraint = tools.constraint(style, &choice, policy).expect("valid");
             let grammar = compiler.compile(&constraint).expect("satisfiable");
-            assert!(words.accepts(&grammar, reply), "{style:?}: {reply}");
+            assert_eq!(words.accepts(&grammar, reply), wanted, "{style:?}: {reply}");
         }
     }
     assert!(list.replies.len() >= 24);

@@ -56,7 +56,7 @@ fn request(i: usize) -> Request {
 /// The parts of an output that are equal to the last bit: all but the statistics.
 fn essence(output: &Output) -> impl PartialEq + std::fmt::Debug {
     let logprobs: Vec<_> =
-        output.logprobs.iter().map(|l| l.map(|l| (l.raw, l.masked, l.legal_mass))).collect();
+        output.logprobs.iter().map(|l| l.as_ref().map(|l| (l.raw, l.masked, l.legal_mass))).collect();
     let Output { text, answer, tokens, complete, finish, .. } = output.clone();
     (text, answer, tokens, complete, finish, logprobs)
 }

@@ -127,7 +127,7 @@ fn log_probabilities_agree_and_add_up() {
         let [off, _] = both(&engine, || request().temperature(temperature).seed(5).logprobs(true));
         assert_eq!(off.logprobs.len(), off.tokens.len());
         for logprob in &off.logprobs {
-            let l = logprob.expect("every token was sampled");
+            let l = logprob.as_ref().expect("every token was sampled");
             assert!(l.raw <= 1e-4 && l.masked <= 1e-4 && l.legal_mass <= 1.0);
             // Without penalties: what the mask leaves is shared out among the legal tokens.
             assert!((l.raw - l.masked - l.legal_mass.ln()).abs() < 1e-3, "{l:?}");

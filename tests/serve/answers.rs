@@ -172,3 +172,103 @@ fn a_custom_tool_follows_its_grammar() {
         }
     }
 }
+
+#[test]
+fn the_most_probable_tokens_are_reported() {
+    let server = server(|_| {});
+    let more = json!({"guided_regex": "[a-c]{3}", "logprobs": true, "top_logprobs": 3});
+    let answer = chat(server.address(), more).json();
+    let content = answer["choices"][0]["logprobs"]["content"].as_array().unwrap().clone();
+    assert!(!content.is_empty());
+    for token in content {
+        let top: Vec<f64> = token["top_logprobs"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|own| own["logprob"].as_f64().unwrap())
+            .collect();
+        assert!(top.len() == 3 && top.is_sorted_by(|a, b| a >= b), "{token}");
+        // Legal or not: the chosen one may be less probable.
+        assert!(token["logprob"].as_f64().unwrap() <= top[0], "{token}");
+    }
+    let body = json!({"prompt": "Total: ", "max_tokens": 2, "logprobs": 2, "seed": 1});
+    let text = post(server.address(), "/v1/completions", &body).json();
+    let top = text["choices"][0]["logprobs"]["top_logprobs"].as_array().unwrap().clone();
+    assert!(top.len() == 2 && top.iter().all(|own| own.as_object().unwrap().len() == 2), "{text}");
+}
+
+#[test]
+fn thinking_leaves_room_for_the_answer() {
+    let server = server(|_| {});
+    let more = json!({"guided_regex": "[a-c]{12}", "reasoning_effort": "high", "max_tokens": 40});
+    let answer = chat(server.address(), more).json();
+    assert_eq!(answer["choices"][0]["message"]["content"].as_str().unwrap().len(), 12, "{answer}");
+    assert_eq!(answer["choices"][0]["finish_reason"], "stop");
+}
+
+#[test]
+fn messages_have_blocks_whole_and_streamed() {
+    let server = server(|_| {});
+    let tool = json!({"name": "pay", "input_schema": bill(), "cache_control": {"type": "ephemeral"}});
+    let result = json!([{"type": "tool_result", "tool_use_id": "a", "content": [{"type": "text", "text": "paid"}]},
+        {"type": "text", "text": "And now?"}]);
+    let call = json!([{"type": "text", "text": "I pay."}, {"type": "tool_use", "id": "a", "name": "pay", "input": {}}]);
+    let talk = json!([{"role": "user", "content": "Acme Ltd. Total: 12.50 EUR"}]);
+    let long = json!([talk[0], {"role": "assistant", "content": call}, {"role": "user", "content": result}]);
+    let schema = json!({"format": {"type": "json_schema", "schema": bill()}});
+    for (more, reason, kind) in [
+        (json!({"messages": talk, "output_config": schema}), "end_turn", "text"),
+        (json!({"messages": long, "tools": [tool], "tool_choice": {"type": "any"}}), "tool_use", "tool_use"),
+        (json!({"messages": talk, "max_tokens": 3, "system": "Be brief."}), "max_tokens", "text"),
+        (json!({"messages": talk, "guided_regex": "a+b", "stop_sequences": ["b"]}), "stop_sequence", "text"),
+        (
+            json!({"messages": talk, "guided_regex": "[a-c]{3}", "thinking": {"type": "enabled", "budget_tokens": 9}}),
+            "end_turn",
+            "thinking",
+        ),
+    ] {
+        let mut body = json!({"max_tokens": 200});
+        body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        let whole = post(server.address(), "/v1/messages", &body).json();
+        assert_eq!(
+            (&whole["stop_reason"], &whole["content"][0]["type"]),
+            (&reason.into(), &kind.into()),
+            "{whole}"
+        );
+        let counted = post(server.address(), "/v1/messages/count_tokens", &body).json();
+        let usage = &whole["usage"];
+        let sum =
+            usage["input_tokens"].as_u64().unwrap() + usage["cache_read_input_tokens"].as_u64().unwrap();
+        assert_eq!(counted["input_tokens"], sum);
+        body["stream"] = true.into();
+        let answer = post(server.address(), "/v1/messages", &body);
+        let mut blocks: Vec<Value> = Vec::new();
+        let mut ended = Value::Null;
+        for line in answer.body.lines().filter_map(|line| line.strip_prefix("data: ")) {
+            let event: Value = serde_json::from_str(line).unwrap();
+            match event["type"].as_str().unwrap() {
+                "content_block_start" => blocks.push(event["content_block"].clone()),
+                "content_block_delta" => {
+                    let delta = event["delta"].as_object().unwrap();
+                    let (name, text) = delta.iter().find(|(name, _)| *name != "type").unwrap();
+                    let block = blocks.last_mut().unwrap();
+                    let so_far = block[name].as_str().unwrap_or_default().to_owned();
+                    block[name] = (so_far + text.as_str().unwrap()).into();
+                }
+                "message_delta" => ended = event,
+                _ => {}
+            }
+        }
+        for block in blocks.iter_mut().filter(|block| block["type"] == "tool_use") {
+            block["input"] = serde_json::from_str(block["partial_json"].as_str().unwrap()).unwrap();
+            block.as_object_mut().unwrap().remove("partial_json");
+            block["id"] = whole["content"][0]["id"].clone();
+        }
+        assert_eq!(Value::from(blocks), whole["content"], "{body}");
+        assert_eq!(ended["delta"]["stop_reason"], whole["stop_reason"]);
+        assert_eq!(ended["usage"]["output_tokens"], usage["output_tokens"]);
+    }
+    let refused =
+        post(server.address(), "/v1/messages", &json!({"messages": talk, "max_tokens": 1, "top": 2}));
+    assert_eq!((refused.status, &refused.json()["type"]), (400, &"error".into()));
+}

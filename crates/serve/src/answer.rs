@@ -6,8 +6,8 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use serde_json::{Value, json};
 
 use super::reply::{ReplyFormat, ReplyPiece, ReplyReader};
-use ffwd_runtime::decode::{BySource, Finish, Output};
-use ffwd_runtime::vocab::Vocabulary;
+use ffwd_runtime::decode::{BySource, Finish, Output, TokenLogprob};
+use ffwd_runtime::vocab::{TokenId, Vocabulary};
 
 /// The parts of an answer.
 #[derive(Debug, Default)]
@@ -210,8 +210,14 @@ pub(super) fn text_logprobs(output: &Output, vocab: &Vocabulary) -> Value {
         at += text.chars().count();
         tokens.push(text);
     }
-    let values: Vec<Option<f32>> = output.logprobs.iter().map(|known| known.map(|known| known.raw)).collect();
-    json!({"tokens": tokens, "token_logprobs": values, "text_offset": offsets, "top_logprobs": null})
+    let values: Vec<Option<f32>> = output.logprobs.iter().map(|known| Some(known.as_ref()?.raw)).collect();
+    let top = |known: &Option<TokenLogprob>| -> Value {
+        let own = known.iter().flat_map(|known| &known.top);
+        own.map(|&(token, value)| (String::from_utf8_lossy(vocab.token_bytes(token)), value)).collect()
+    };
+    let reported = output.logprobs.iter().flatten().any(|known| !known.top.is_empty());
+    let top = reported.then(|| output.logprobs.iter().map(top).collect::<Vec<Value>>());
+    json!({"tokens": tokens, "token_logprobs": values, "text_offset": offsets, "top_logprobs": top})
 }
 
 /// Returns the log-probabilities of the tokens in the form of chat completions. `logprob` is the
@@ -220,13 +226,14 @@ pub(super) fn logprobs(output: &Output, vocab: &Vocabulary) -> Value {
     let tokens = output.tokens.iter().zip(&output.logprobs);
     let content: Vec<Value> = tokens
         .map(|(&token, logprob)| {
-            let bytes = vocab.token_bytes(token);
-            let mut entry = json!({
-                "token": String::from_utf8_lossy(bytes),
-                "logprob": logprob.map_or(-9999.0, |logprob| logprob.raw),
-                "bytes": bytes,
-                "top_logprobs": [],
-            });
+            let entry = |token: TokenId, logprob: f32| {
+                let bytes = vocab.token_bytes(token);
+                json!({"token": String::from_utf8_lossy(bytes), "logprob": logprob, "bytes": bytes})
+            };
+            let top = logprob.iter().flat_map(|known| &known.top);
+            let top: Vec<Value> = top.map(|&(token, value)| entry(token, value)).collect();
+            let mut entry = entry(token, logprob.as_ref().map_or(-9999.0, |logprob| logprob.raw));
+            entry["top_logprobs"] = top.into();
             if let Some(logprob) = logprob {
                 entry["ffwd"] = json!({"masked": logprob.masked, "legal_mass": logprob.legal_mass});
             }

@@ -112,7 +112,7 @@ impl ApiError {
     }
 
     pub(crate) fn response(&self) -> Response<Body> {
-        let mut response = json_response(&json!({"error": self.object()}));
+        let mut response = json_response(&json!({"type": "error", "error": self.object()}));
         *response.status_mut() = self.status;
         if self.status == StatusCode::SERVICE_UNAVAILABLE {
             response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));

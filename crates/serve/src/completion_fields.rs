@@ -12,6 +12,8 @@ use super::request::{ChatInput, GenerationRequest, PromptInput, RawPrompt, Reaso
 use super::tool_fields::read_tools;
 use ffwd_runtime::sample::SamplingParams;
 
+/// Largest number of further tokens with their log-probabilities.
+const MAX_TOP: usize = 20;
 /// Default limit of output tokens of `/v1/completions`, as its clients expect.
 const DEFAULT_MAX_TOKENS: usize = 16;
 
@@ -53,16 +55,23 @@ pub(super) fn read_text(fields: &mut Fields, defaults: &SamplingParams) -> ApiRe
     Ok(request)
 }
 
-/// Reads `logprobs`: a flag in a chat, a number of further tokens for a text.
-fn read_logprobs(fields: &mut Fields) -> ApiResult<bool> {
-    match fields.raw("logprobs").map(RawValue::get) {
-        None | Some("false") => Ok(false),
-        Some("0" | "1" | "true") => Ok(true),
-        Some(_) => {
-            let why = "only the log-probabilities of the chosen tokens are reported; use 1";
-            Err(ApiError::unsupported("logprobs", why))
+/// Reads `logprobs`, a flag in a chat and a number of further tokens for a text, and `top_logprobs`.
+fn read_logprobs(fields: &mut Fields) -> ApiResult<Option<usize>> {
+    let top = fields.count("top_logprobs")?;
+    let most = match fields.raw("logprobs").map(RawValue::get) {
+        None | Some("false") if top.is_some_and(|top| top > 0) => {
+            return Err(ApiError::field("top_logprobs", "`top_logprobs` needs `logprobs`"));
         }
+        None | Some("false") => return Ok(None),
+        Some("true") => top.unwrap_or(0),
+        Some(number) => number
+            .parse()
+            .map_err(|_| ApiError::field("logprobs", "`logprobs` must be a flag or a number of tokens"))?,
+    };
+    if most > MAX_TOP {
+        return Err(ApiError::field("top_logprobs", format!("at most {MAX_TOP} tokens are reported")));
     }
+    Ok(Some(most))
 }
 
 /// Reads the fields that both protocols have.

@@ -45,7 +45,7 @@ async fn answer(app: Arc<App>, body: Body, protocol: Protocol) -> ApiResult<Resp
         Protocol::Text => (read_text, "cmpl"),
     };
     let CompletionRequest { generation, stream, include_usage } = app.read(body, read).await?;
-    let (choices, with_logprobs) = (generation.choices, generation.logprobs);
+    let (choices, with_logprobs) = (generation.choices, generation.logprobs.is_some());
     let (model, mut prepared) = app.prepare(generation, stream, deadline).await?;
     let running = Running::start(&model, &mut prepared, deadline)?;
     let format = prepared.reply.clone();

@@ -9,7 +9,7 @@ use super::request::{FormatKind, FormatRequest};
 use ffwd_runtime::constraint::Whitespace;
 
 /// Longest whitespace between two tokens of JSON for clients that ask for free whitespace.
-const FREE_WHITESPACE: u8 = 32;
+pub(super) const FREE_WHITESPACE: u8 = 32;
 
 /// Members by which a schema is recognised where an object around one may stand.
 const SCHEMA_WORDS: [&str; 7] = ["type", "properties", "$ref", "anyOf", "oneOf", "allOf", "enum"];

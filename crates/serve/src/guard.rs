@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use axum::body::Body;
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, Response, StatusCode, header};
+use axum::http::{HeaderMap, HeaderName, Response, StatusCode, header};
 use axum::middleware::Next;
 
 use super::ServeOptions;
@@ -52,7 +52,9 @@ fn admit(options: &ServeOptions, path: &str, authority: Option<&str>, headers: &
         Some(key) if !OPEN.contains(&path) && !playground::is_page(path) => {
             let sent = text(header::AUTHORIZATION).unwrap_or_default();
             let sent = sent.split_once(' ').filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
-            match sent.is_some_and(|(_, sent)| same(sent.trim(), key)) {
+            // The second is the header of Anthropic's clients.
+            let sent = sent.map(|(_, sent)| sent).or(text(HeaderName::from_static("x-api-key")));
+            match sent.is_some_and(|sent| same(sent.trim(), key)) {
                 true => Ok(()),
                 false => {
                     let message = "the API key is missing or wrong";

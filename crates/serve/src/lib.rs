@@ -13,6 +13,7 @@
 //! for each protocol were rejected: they ignore the fields that they do not know.
 
 mod answer;
+mod anthropic;
 mod api_error;
 mod app;
 mod body_text;

@@ -24,7 +24,6 @@ const REFUSED: &[(&str, &[&str], &str)] = &[
     ("use_beam_search", &["false"], "use `ffwd generate --beams`"),
     ("length_penalty", &["1", "1.0"], "it belongs to beam search"),
     ("early_stopping", &["false"], "it belongs to beam search"),
-    ("top_logprobs", &["0"], "only the log-probabilities of the chosen tokens are reported"),
     ("prompt_logprobs", &["0"], "only tokens of the output have log-probabilities"),
     ("n_probs", &["0"], "use `logprobs`"),
     ("include_stop_str_in_output", &["false"], "a stop text is never part of the output"),
@@ -136,7 +135,7 @@ pub(super) fn read_options(
         tools: None,
         reasoning: None,
         max_tokens: None,
-        logprobs: false,
+        logprobs: None,
         prediction: None,
     })
 }

@@ -9,6 +9,7 @@ use std::time::Instant;
 
 use super::answer::random_bits;
 use super::api_error::{ApiError, ApiResult};
+use super::format::FREE_WHITESPACE;
 use super::model::LoadedModel;
 use super::reply::{ReplyFormat, THINK, ThinkingFormat};
 use super::request::{
@@ -17,7 +18,7 @@ use super::request::{
 use super::tool_fields::custom_tags;
 use ffwd_runtime::constraint::substring::SubstringOptions;
 use ffwd_runtime::constraint::tools::{Calls, ToolChoice};
-use ffwd_runtime::constraint::{Constraint, ConstraintBuilder, Policy};
+use ffwd_runtime::constraint::{Constraint, ConstraintBuilder, Policy, Whitespace};
 use ffwd_runtime::decode::{Prompt, Request};
 use ffwd_runtime::extract::embedded;
 use ffwd_runtime::matcher::CompiledGrammar;
@@ -82,8 +83,7 @@ pub(super) fn prepare(
     let thinking = thinking(model, &mut request, &mut warnings);
     let prompt = prompt(model, &request, &mut warnings)?;
     let start = Instant::now();
-    let preparation =
-        Preparation { model, request: &request, thinking, policy: policy(model, request.format.as_ref()) };
+    let preparation = Preparation { model, request: &request, thinking, policy: policy(model, &request) };
     let compiled = preparation.constraint(&mut warnings)?;
     let compile_seconds = start.elapsed().as_secs_f64();
     let begun = prompt.to_text().trim_end().ends_with(THINK[0]);
@@ -234,8 +234,14 @@ fn tool_message(tools: &ToolRequest) -> Message {
     ))
 }
 
-fn policy(model: &LoadedModel, format: Option<&FormatRequest>) -> Policy {
-    let whitespace = format.and_then(|format| format.whitespace).unwrap_or_else(|| model.engine.whitespace());
+fn policy(model: &LoadedModel, request: &GenerationRequest) -> Policy {
+    let format = request.format.as_ref();
+    // Where calls may stand in free text, the model writes them as it likes: other white space than its
+    // own changes its answers. Drafts follow its habit.
+    let free = request.tools.as_ref().is_some_and(|tools| !alone(tools, format.is_some()));
+    let usual =
+        || if free { Whitespace::Flexible { max: FREE_WHITESPACE } } else { model.engine.whitespace() };
+    let whitespace = format.and_then(|format| format.whitespace).unwrap_or_else(usual);
     let closed_objects = format.is_some_and(|format| format.closed);
     Policy { whitespace, closed_objects, ..Policy::default() }
 }
@@ -371,6 +377,7 @@ impl Preparation<'_> {
         let request = self.request;
         let is_chat = matches!(request.prompt, PromptInput::Chat(_));
         let tools = request.tools.as_ref().filter(|tools| tools.calls.is_some());
+        let alone = tools.is_some_and(|tools| alone(tools, request.format.is_some()));
         ReplyFormat {
             thinking: match is_chat {
                 true if begun || self.thinking.is_some() => ThinkingFormat::Certain,
@@ -381,10 +388,18 @@ impl Preparation<'_> {
             functions: tools.and_then(|tools| tools.functions.clone()),
             custom: tools.is_some_and(|tools| !tools.custom.is_empty()),
             strays: match tools {
-                Some(tools) if !alone(tools, request.format.is_some()) => self.model.style.stray_call_texts(),
+                Some(ToolRequest { functions: Some(functions), .. }) if !alone => {
+                    functions.stray_calls(self.model.style)
+                }
                 _ => Default::default(),
             },
         }
+    }
+
+    /// Returns the text that drafts copy from: that of the request, and how calls begin.
+    fn source(&self) -> String {
+        let [strays, _] = self.reply_format(false).strays;
+        strays.iter().fold(source(self.request), |text, call| text + "\n" + &call.begin)
     }
 
     /// Returns one request of the engine.
@@ -399,8 +414,9 @@ impl Preparation<'_> {
             .seed(seed)
             .mode(decoding.mode)
             .max_tokens(max_tokens)
-            .logprobs(request.logprobs)
-            .source(source(request))
+            .logprobs(request.logprobs.is_some())
+            .top_logprobs(request.logprobs.unwrap_or(0))
+            .source(self.source())
             .forced_runs(decoding.forced_runs)
             .lookup(decoding.lookup)
             .draft_model(decoding.draft_model)

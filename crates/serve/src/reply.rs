@@ -7,7 +7,7 @@
 //! Linear in the reply; what may be the beginning of a marker is held back. The marks of a call are
 //! never content: what a cut leaves of a call is left out.
 
-use ffwd_runtime::constraint::tools::{ToolCall, ToolStyle, Tools};
+use ffwd_runtime::constraint::tools::{StrayCall, ToolCall, ToolStyle, Tools};
 
 /// The markers around thinking.
 pub(super) const THINK: [&str; 2] = ["<think>", "</think>"];
@@ -60,12 +60,9 @@ pub(super) struct ReplyFormat {
     pub functions: Option<Tools>,
     /// True if the reply may call custom tools.
     pub custom: bool,
-    /// The texts of calls in other spellings: anywhere, and at the beginning or behind a call.
-    pub strays: [Vec<CallTexts>; 2],
+    /// Calls in other spellings: anywhere, and at the beginning or behind a call.
+    pub strays: [Vec<StrayCall>; 2],
 }
-
-/// The fixed texts of a call: before the name, before the arguments, after them.
-pub(super) type CallTexts = [&'static str; 3];
 
 enum Phase {
     Start,
@@ -175,7 +172,7 @@ impl ReplyReader {
     }
 
     /// Returns the texts that end the part that is read.
-    fn marks(&self) -> Vec<&'static str> {
+    fn marks(&self) -> Vec<&str> {
         match self.phase {
             Phase::Start => vec![THINK[0]],
             Phase::Thinking => vec![THINK[1]],
@@ -183,7 +180,7 @@ impl ReplyReader {
             Phase::Message { .. } => MESSAGE_ENDS.to_vec(),
             Phase::Content | Phase::Whole => {
                 let functions = self.format.functions.as_ref().map(|_| self.format.style.trigger());
-                let strays = self.format.strays[0].iter().map(|texts| texts[0]);
+                let strays = self.format.strays[0].iter().map(|call| call.begin.as_str());
                 functions.into_iter().chain(self.format.custom.then_some(CUSTOM)).chain(strays).collect()
             }
             _ => Vec::new(),
@@ -289,12 +286,17 @@ impl ReplyReader {
         false
     }
 
-    /// Returns true if a call in another spelling begins here, `None` if it may.
-    fn stray_begins(&self) -> Option<bool> {
-        let opens = || self.format.strays.iter().flatten().map(|texts| texts[0]);
-        let begins = opens().any(|open| self.pending.starts_with(open));
-        let may = opens().any(|open| open.starts_with(&self.pending));
-        (begins || !may).then_some(begins)
+    /// Begins a call in another spelling if it is written here; `None` if it may still be one.
+    fn stray_begins(&mut self) -> Option<bool> {
+        let calls = || self.format.strays.iter().flatten();
+        let Some(call) = calls().find(|call| self.pending.starts_with(&call.begin)) else {
+            return (!calls().any(|call| call.begin.starts_with(&self.pending))).then_some(false);
+        };
+        let (length, name, end) = (call.begin.len(), call.name.clone(), call.end);
+        self.take(length);
+        self.pieces.push(ReplyPiece::Call { name, custom: false, checked: true });
+        self.phase = Phase::Arguments { json: JsonEnd::default(), end };
+        Some(true)
     }
 
     /// Skips what separates two calls, or the answer from the thinking.
@@ -302,10 +304,7 @@ impl ReplyReader {
         if matches!(self.phase, Phase::AfterCall) && !self.pending.is_empty() {
             match self.stray_begins() {
                 None => return false,
-                Some(true) => {
-                    self.phase = Phase::Call;
-                    return true;
-                }
+                Some(true) => return true,
                 Some(false) => {}
             }
         }
@@ -323,19 +322,19 @@ impl ReplyReader {
 
     fn content(&mut self) -> bool {
         if !self.begun && self.format.functions.is_some() {
-            let text = self.pending.trim_start();
-            if text.is_empty() {
+            if self.pending.trim_start().is_empty() {
                 return false;
             }
             match self.stray_begins() {
                 None => return false,
-                Some(true) => {
+                Some(begins) => {
                     self.begun = true;
-                    self.phase = Phase::Call;
-                    return true;
+                    if begins {
+                        return true;
+                    }
                 }
-                Some(false) => self.begun = true,
             }
+            let text = self.pending.trim_start();
             if text.starts_with(['{', '[', '`']) && !text.starts_with(self.format.style.trigger()) {
                 // The trigger may still come, or be the beginning of this text.
                 let undecided = self.format.style.trigger().starts_with(text);
@@ -349,7 +348,7 @@ impl ReplyReader {
         let end = found.unwrap_or_else(|| self.pending.len() - held_back(&self.pending, &triggers));
         let text = self.take(end);
         self.emit(text, ReplyPiece::Content);
-        if found.is_some() {
+        if found.is_some() && self.stray_begins() != Some(true) {
             self.phase = Phase::Call;
         }
         found.is_some()
@@ -357,11 +356,9 @@ impl ReplyReader {
 
     fn call(&mut self) -> bool {
         let custom = self.format.custom && self.pending.starts_with(CUSTOM);
-        let stray = self.format.strays.iter().flatten().find(|texts| self.pending.starts_with(texts[0]));
-        let texts = match (custom, stray) {
-            (true, _) => Some([CUSTOM, CUSTOM_MID, CUSTOM_END]),
-            (false, Some(&texts)) => Some(texts),
-            (false, None) => self.format.style.call_texts(),
+        let texts = match custom {
+            true => Some([CUSTOM, CUSTOM_MID, CUSTOM_END]),
+            false => self.format.style.call_texts(),
         };
         let Some([open, mid, end]) = texts else {
             self.phase = Phase::Whole;
@@ -619,12 +616,12 @@ mod tests {
                 check_cuts(&format, &format!("{before}{}", String::from_utf8(call).unwrap()));
             }
             // Those of other spellings, as the constraint of free text with calls has them.
-            let strays = style.stray_call_texts();
+            let strays = format.functions.as_ref().unwrap().stray_calls(style);
             let format = ReplyFormat { custom: false, strays: strays.clone(), ..format };
             for (list, before) in strays.iter().zip(["Well <b> ", ""]) {
-                for [open, mid, end] in list {
-                    check_cuts(&format, &format!("{before}{open}add{mid}{{\"a\":12}}{end}"));
-                    check_cuts(&format, &format!("{open}add{mid}{{\"a\":12}}{end}\nDone."));
+                for StrayCall { begin, end, .. } in list {
+                    check_cuts(&format, &format!("{before}{begin}{{\"a\":12}}{end}"));
+                    check_cuts(&format, &format!("{begin}{{\"a\":12}}{end}\nDone."));
                 }
             }
         }

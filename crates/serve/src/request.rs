@@ -27,7 +27,9 @@ pub(super) struct GenerationRequest {
     pub max_tokens: Option<usize>,
     pub stop: Vec<String>,
     pub stop_tokens: Vec<TokenId>,
-    pub logprobs: bool,
+    /// The number of further tokens whose log-probabilities are reported with those of the chosen
+    /// ones; `None` reports none at all.
+    pub logprobs: Option<usize>,
     /// A text that the answer probably resembles.
     pub prediction: Option<String>,
     pub decoding: DecodingRequest,

@@ -13,6 +13,8 @@ use super::completion_fields::{read_chat, read_raw};
 use super::fields::Fields;
 use super::model::LoadedModel;
 use super::prepare::{check_tokens, prompt, thinking};
+use super::request::GenerationRequest;
+use ffwd_runtime::decode::Prompt;
 use ffwd_runtime::sample::SamplingParams;
 use ffwd_runtime::vocab::TokenId;
 
@@ -42,8 +44,7 @@ fn read_text(model: &LoadedModel, text: &str) -> ApiResult<Value> {
     let vocab = model.engine.vocabulary();
     let prompt = if fields.has("messages") {
         let mut request = read_chat(&mut fields, &SamplingParams::default())?.generation;
-        thinking(model, &mut request, &mut Vec::new());
-        prompt(model, &request, &mut Vec::new())?
+        chat_prompt(model, &mut request)?
     } else {
         fields.raw("model");
         let name = if fields.has("content") { "content" } else { "prompt" };
@@ -59,6 +60,17 @@ fn read_text(model: &LoadedModel, text: &str) -> ApiResult<Value> {
     Ok(
         json!({"count": tokens.len(), "max_model_len": model.context(), "tokens": tokens, "token_strs": texts}),
     )
+}
+
+/// Returns the tokens of the prompt of a chat.
+pub(super) fn chat_tokens(model: &LoadedModel, request: &mut GenerationRequest) -> ApiResult<Vec<TokenId>> {
+    let prompt = chat_prompt(model, request)?;
+    prompt.encode(model.engine.vocabulary()).map_err(|error| ApiError::general(&error))
+}
+
+fn chat_prompt(model: &LoadedModel, request: &mut GenerationRequest) -> ApiResult<Prompt> {
+    thinking(model, request, &mut Vec::new());
+    prompt(model, request, &mut Vec::new())
 }
 
 fn read_tokens(model: &LoadedModel, text: &str) -> ApiResult<Value> {

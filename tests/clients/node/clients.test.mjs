@@ -2,7 +2,9 @@
 
 import assert from "node:assert/strict";
 import test from "node:test";
+import { createAnthropic } from "@ai-sdk/anthropic";
 import { createOpenAI } from "@ai-sdk/openai";
+import Anthropic from "@anthropic-ai/sdk";
 import { createOpenAICompatible } from "@ai-sdk/openai-compatible";
 import { generateObject, generateText, streamObject, tool } from "ai";
 import OpenAI from "openai";
@@ -16,6 +18,7 @@ const wanted = { vendor: "Acme Ltd", total: 12.5 };
 const Bill = z.object({ vendor: z.string(), total: z.number() });
 const client = new OpenAI({ baseURL, apiKey: "none", maxRetries: 0 });
 const compatible = createOpenAICompatible({ name: "ffwd", baseURL, supportsStructuredOutputs: true });
+const anthropicModels = createAnthropic({ baseURL, apiKey: "none" });
 const responses = createOpenAI({ baseURL, apiKey: "none" });
 
 test("openai: chat completions", async () => {
@@ -49,7 +52,18 @@ test("openai: a fault names the field", async () => {
   });
 });
 
-for (const [name, chosen] of [["compatible", compatible(model)], ["chat", responses.chat(model)], ["responses", responses(model)]]) {
+test("anthropic: a call, whole and streamed", async () => {
+  const anthropic = new Anthropic({ baseURL: baseURL.replace(/\/v1$/, ""), apiKey: "none", maxRetries: 0 });
+  const schema = { type: "object", properties: { vendor: { type: "string" } }, required: ["vendor"] };
+  const tools = [{ name: "pay", input_schema: schema }];
+  const request = { model, max_tokens: 100, tools, tool_choice: { type: "any" }, messages: [{ role: "user", content: text }] };
+  const whole = await anthropic.messages.create(request);
+  assert.equal(whole.stop_reason, "tool_use");
+  const final = await anthropic.messages.stream(request).finalMessage();
+  assert.deepEqual(final.content.map((block) => block.input), whole.content.map((block) => block.input));
+});
+
+for (const [name, chosen] of [["compatible", compatible(model)], ["chat", responses.chat(model)], ["responses", responses(model)], ["anthropic", anthropicModels(model)]]) {
   test(`AI SDK: generateObject, ${name}`, async () => {
     const { object, finishReason } = await generateObject({ model: chosen, schema: Bill, prompt: text });
     assert.deepEqual(object, wanted);

@@ -222,6 +222,28 @@ impl Machine {
         only
     }
 
+    /// Returns the byte that must come next, if not white space, where both are allowed and the output
+    /// may not end.
+    pub(crate) fn forced_behind_space(&mut self, config: ConfigId) -> Option<u8> {
+        if self.is_accepting(config) {
+            return None;
+        }
+        let (mut only, mut spaced) = (None, false);
+        for thread in self.threads(config).iter() {
+            for (lo, hi) in self.core.local.ranges(thread.local) {
+                let blank = |byte: u8| b" \t\n\r".contains(&byte);
+                if lo <= b'\r' && hi > b' ' || lo != hi && !(blank(lo) && blank(hi)) {
+                    return None;
+                }
+                spaced |= blank(lo);
+                if !blank(lo) && only.replace(lo).is_some_and(|other| other != lo) {
+                    return None;
+                }
+            }
+        }
+        only.filter(|_| spaced)
+    }
+
     /// Returns the byte that must come next where items must differ.
     fn only_new_byte(&mut self, config: ConfigId) -> Option<u8> {
         let mut only = None;

@@ -13,10 +13,11 @@
 //! Computing the whole run for each draft was rejected: a constant of n bytes would take n * n
 //! steps. A draft requests only as much of the run as it has room for ([`Matcher::forced_prefix`]).
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
-use super::Matcher;
 use super::tables::ForcedRun;
+use super::{Matcher, white_space};
 use crate::machine::{ConfigId, DEAD_CONFIG, StackMachine, StepResult, TRIED, Thread};
 use crate::vocab::{TokenId, TrieNode, Vocabulary};
 
@@ -28,6 +29,8 @@ const LOOKAHEAD_BYTES: (usize, usize) = (8, 64);
 
 /// Number of continuations that are tried for each token that begins inside of the last one.
 const MAX_EXTENSIONS: usize = 24;
+/// Number of bytes of a text in which habits of white space are looked for.
+const MAX_HABIT: usize = 2048;
 /// Number of tokens in front of a run that are encoded with it.
 const CONTEXT_TOKENS: usize = 4;
 
@@ -113,6 +116,47 @@ impl Matcher {
         }
         let run = &run[..run.len().min(most)];
         (Arc::from(&run[..whole_characters(run)]), false)
+    }
+
+    /// Returns the tokens that probably come next where the constraint leaves no choice but that of white
+    /// space: the run that would be forced, with the white space that the model has chosen in such places
+    /// of `written`, the text so far. A guess for drafts, of about `tokens` tokens; empty elsewhere.
+    pub fn likely_tokens(&self, last: Option<TokenId>, written: &[u8], tokens: usize) -> Vec<TokenId> {
+        if let Some(moved) = self.moved() {
+            return moved.likely_tokens(last, written, tokens);
+        }
+        if self.ended || self.token_level {
+            return Vec::new();
+        }
+        let most = lookahead_bytes(tokens);
+        let mut text = Cow::Borrowed(&written[written.len().saturating_sub(MAX_HABIT)..]);
+        let begin = text.len();
+        let mut runtime = self.replica.lock();
+        let Some(machine) = runtime.machine() else { return Vec::new() };
+        let mut config = self.history.current();
+        let mut spaced = false;
+        while text.len() - begin < most {
+            let more = match machine.forced_byte(config) {
+                Some(byte) => vec![byte],
+                None => {
+                    let Some(byte) = machine.forced_behind_space(config) else { break };
+                    spaced = true;
+                    let mut more = white_space::before(&text, byte);
+                    more.push(byte);
+                    more
+                }
+            };
+            let next = machine.step_bytes(config, &more);
+            if next == DEAD_CONFIG {
+                break;
+            }
+            text.to_mut().extend_from_slice(&more);
+            config = next;
+        }
+        drop(runtime);
+        let run = &text[begin..];
+        let run = &run[..whole_characters(run)];
+        if spaced && !run.is_empty() { self.encode_after(last, run) } else { Vec::new() }
     }
 
     /// Returns the bytes that the constraint leaves no choice about; empty if there is a choice.

@@ -22,6 +22,7 @@ mod source_spans;
 mod state_graph;
 mod tables;
 mod token_machine;
+mod white_space;
 
 pub use bitmask::Bitmask;
 pub use compiler::{CompiledGrammar, Compiler, GrammarSizes};

@@ -79,7 +79,9 @@ pub(super) fn confidence_of(
             tokens.end = (tokens.end + 1).min(ends.len());
         }
         let free = scored[tokens].iter().filter(|token| token.free);
-        let Some(known) = free.map(|token| token.logprob).collect::<Option<Vec<_>>>() else { continue };
+        let Some(known) = free.map(|token| token.logprob.as_ref()).collect::<Option<Vec<_>>>() else {
+            continue;
+        };
         values.push(ValueConfidence {
             pointer: leaf.pointer,
             bytes: leaf.bytes,

@@ -656,7 +656,11 @@ impl Engine {
         let parts = SessionParts {
             prompt,
             matcher: grammar.map(|g| g.matcher()),
-            sampler: if logprobs || request.confidence { sampler.with_logprobs() } else { sampler },
+            sampler: match logprobs {
+                true => sampler.with_top_logprobs(request.top_logprobs),
+                false if request.confidence => sampler.with_logprobs(),
+                false => sampler,
+            },
             drafter: Drafter::new(request, models, &self.drafts, self.vocabulary())?,
             watch: self.watch(request),
             logprobs,

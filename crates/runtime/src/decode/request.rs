@@ -125,6 +125,9 @@ options! {
     /// two passes of exponentials.
     logprobs: bool = false;
 
+    /// Reports with them this number of the model's most probable tokens (default: none).
+    top_logprobs: usize = 0;
+
     /// Reports the [origin](super::TokenOrigin) of each token (default: no). This changes nothing
     /// else.
     origins: bool = false;
@@ -228,7 +231,8 @@ impl Request {
 
     /// Lets the model think before it answers: any text up to `end`, then an answer that satisfies
     /// the constraint. After `budget` tokens without `end`, it is emitted without a forward pass at
-    /// the end of a character, which may cost a few tokens more. See
+    /// the end of a character, which may cost a few tokens more. The budget shrinks where it would
+    /// not leave a quarter of the token limit beside the shortest answer. See
     /// [`Output::answer`](super::Output::answer). Needs a constraint that is not compiled yet. A
     /// marker that is a special token of the tokenizer must be made text first
     /// ([`EngineBuilder::markers`](super::EngineBuilder::markers)).

@@ -19,6 +19,9 @@ use super::utf8::ends_whole;
 use crate::constraint::Constraint;
 use crate::error::Result;
 
+/// The part of the token limit that an answer has beyond its shortest form: one in this number.
+const ANSWER_SHARE: usize = 4;
+
 /// Thinking options of one generation.
 #[derive(Debug, Clone)]
 pub(super) struct Thinking {
@@ -30,6 +33,13 @@ pub(super) struct Thinking {
 impl Thinking {
     pub(super) fn new(end: String, budget: usize) -> Self {
         Thinking { end, budget }
+    }
+
+    /// Returns these options with a budget that leaves room for an answer of `shortest` tokens with
+    /// its marker, and for a share of the limit beside it.
+    pub(super) fn within(&self, max_tokens: usize, shortest: usize) -> Self {
+        let room = max_tokens.saturating_sub(shortest + max_tokens / ANSWER_SHARE);
+        Thinking { end: self.end.clone(), budget: self.budget.min(room) }
     }
 
     /// Returns the marker.

@@ -264,9 +264,9 @@ impl Transcript {
             return Vec::new();
         }
         let tokens = self.tokens().iter().zip(free).zip(logprobs);
-        let tokens = tokens.map(|((&token, &free), &logprob)| ScoredToken {
+        let tokens = tokens.map(|((&token, &free), logprob)| ScoredToken {
             len: self.vocab.token_bytes(token).len(),
-            logprob,
+            logprob: logprob.clone(),
             free,
         });
         confidence_of(answer, at, tokens)

@@ -35,10 +35,12 @@ use crate::vocab::TokenId;
 pub struct Sampler {
     params: SamplingParams,
     reports: bool,
+    /// Number of the model's most probable tokens that are reported.
+    top: usize,
 }
 
 /// A chosen token.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Sampled {
     /// The token.
     pub token: TokenId,
@@ -49,7 +51,7 @@ pub struct Sampled {
 }
 
 /// Log-probabilities of a token.
-#[derive(Debug, Clone, Copy, PartialEq, serde::Serialize)]
+#[derive(Debug, Clone, PartialEq, serde::Serialize)]
 pub struct TokenLogprob {
     /// The model's own, before penalties, bias and mask.
     pub raw: f32,
@@ -61,6 +63,10 @@ pub struct TokenLogprob {
     /// The probability of the token less that of the most probable other legal token, on the scale
     /// of `masked`: 1 if no other token is legal, negative if another one is more probable.
     pub margin: f32,
+    /// The model's most probable tokens, legal or not, on the scale of `raw`, best first; as many as
+    /// [`Sampler::with_top_logprobs`] asks for.
+    #[serde(skip)]
+    pub top: Vec<(TokenId, f32)>,
 }
 
 /// A token that may still be chosen.
@@ -80,7 +86,7 @@ impl Sampler {
     /// Returns [`InvalidOption`](ErrorKind::InvalidOption) if a parameter is out of its range.
     pub fn new(params: SamplingParams) -> Result<Self> {
         params.check()?;
-        Ok(Sampler { params, reports: false })
+        Ok(Sampler { params, reports: false, top: 0 })
     }
 
     /// Also reports the model's own log-probability, the margin, and the share of the probability that
@@ -89,6 +95,13 @@ impl Sampler {
     pub fn with_logprobs(mut self) -> Self {
         self.reports = true;
         self
+    }
+
+    /// Also reports the `most` most probable tokens of the model. Costs what
+    /// [`with_logprobs`](Self::with_logprobs) costs, and a partial selection.
+    pub fn with_top_logprobs(mut self, most: usize) -> Self {
+        self.top = most;
+        self.with_logprobs()
     }
 
     /// Returns the parameters.
@@ -146,6 +159,7 @@ impl Sampler {
         let masked = chosen.logit - best.logit - total;
         let report = raw.map(|raw| TokenLogprob {
             raw: log_softmax(&raw, chosen.token as usize),
+            top: top_tokens::most_probable(&raw, self.top),
             masked,
             legal_mass: legal_mass(logits, best.logit, total),
             margin: log_probabilities::margin(logits, mask, (best, chosen), total),

@@ -44,20 +44,12 @@ impl Sampler {
                 candidates.push(Candidate { token, logit });
             }
         });
-        // Legal logits are numbers here, otherwise `best` failed. Zeros of both signs are equal, as
-        // they are in greedy choice.
-        let order = |a: &Candidate, b: &Candidate| {
-            b.logit.partial_cmp(&a.logit).unwrap_or(Ordering::Equal).then(a.token.cmp(&b.token))
-        };
-        if most > 0 && most < candidates.len() {
-            candidates.select_nth_unstable_by(most - 1, order);
-        }
-        candidates.truncate(most);
-        candidates.sort_unstable_by(order);
+        keep_best(&mut candidates, most);
         let sampled = |c: Candidate| {
             let logprob = c.logit - best.logit - total;
             let report = raw.as_ref().map(|(raw, legal_mass)| TokenLogprob {
                 raw: log_softmax(raw, c.token as usize),
+                top: most_probable(raw, self.top),
                 masked: logprob,
                 legal_mass: *legal_mass,
                 margin: margin(logits, mask, (best, c), total),
@@ -66,6 +58,32 @@ impl Sampler {
         };
         Ok(candidates.into_iter().map(sampled).collect())
     }
+}
+
+/// Returns the `most` most probable tokens of a row of logits, with their log-probabilities.
+pub(super) fn most_probable(logits: &[f32], most: usize) -> Vec<(TokenId, f32)> {
+    if most == 0 {
+        return Vec::new();
+    }
+    let finite = logits.iter().zip(0..).filter(|(logit, _)| logit.is_finite());
+    let mut candidates: Vec<Candidate> = finite.map(|(&logit, token)| Candidate { token, logit }).collect();
+    keep_best(&mut candidates, most);
+    let Some(best) = candidates.first().copied() else { return Vec::new() };
+    let first = log_softmax(logits, best.token as usize);
+    candidates.iter().map(|own| (own.token, first - (best.logit - own.logit))).collect()
+}
+
+/// Keeps the `most` candidates with the highest logits, best first. Zeros of both signs are equal, as
+/// they are in greedy choice; no logit is NaN.
+fn keep_best(candidates: &mut Vec<Candidate>, most: usize) {
+    let order = |a: &Candidate, b: &Candidate| {
+        b.logit.partial_cmp(&a.logit).unwrap_or(Ordering::Equal).then(a.token.cmp(&b.token))
+    };
+    if most > 0 && most < candidates.len() {
+        candidates.select_nth_unstable_by(most - 1, order);
+    }
+    candidates.truncate(most);
+    candidates.sort_unstable_by(order);
 }
 
 #[cfg(test)]
@@ -112,6 +130,14 @@ mod tests {
                 assert_eq!(*first, sampled, "greedy choice with all that it reports");
             }
         }
+        // Of all tokens, before penalties and mask.
+        let mut slow: Vec<u32> = (0..100).collect();
+        slow.sort_by(|&a, &b| row[b as usize].partial_cmp(&row[a as usize]).unwrap());
+        let reported =
+            sampler.clone().with_top_logprobs(5).sample(&mut row.clone(), Some(&mask), 0, &history);
+        let top = reported.unwrap().report.unwrap().top;
+        assert_eq!(top.iter().map(|known| known.0).collect::<Vec<_>>(), slow[..5]);
+        assert!(top.iter().all(|&(token, value)| (value - log_softmax(&row, token as usize)).abs() < 1e-5));
         assert!(sampler.most_probable(&mut [f32::NAN, 0.0], None, &[], 2).is_err());
         assert!(sampler.most_probable(&mut row.clone(), Some(&[0; 4]), &[], 2).is_err());
     }

@@ -21,6 +21,7 @@
 
 use serde_json::{Value as Json, json};
 
+use super::mistyped_enum;
 use super::tool::{Tool, left_out};
 use crate::constraint::json::document::{Doc, Id, Value};
 use crate::constraint::json_schema;
@@ -212,7 +213,7 @@ impl ListReader<'_> {
         let schemas = [function, at].into_iter().flat_map(|own| SCHEMAS.map(|word| (own, word)));
         let found: Vec<Id> = schemas.filter_map(|(own, word)| self.doc.member(own, word)).collect();
         let (schema, pointer) = match found.first() {
-            Some(&schema) => (self.arguments(schema), self.doc.pointer(schema)),
+            Some(&schema) => (self.mended(schema), self.doc.pointer(schema)),
             None => {
                 (r#"{"type":"object","additionalProperties":false}"#.to_owned(), self.doc.pointer(function))
             }
@@ -274,6 +275,21 @@ impl ListReader<'_> {
                 self.warn(WarningKind::UnknownMember, value, message);
             }
         }
+    }
+
+    /// Returns the schema of arguments; what was mended in it is a warning.
+    fn mended(&mut self, at: Id) -> String {
+        let text = self.arguments(at);
+        let Ok(mut schema) = serde_json::from_str(&text) else { return text };
+        let mended = mistyped_enum::mend(&mut schema, &self.doc.pointer(at));
+        if mended.is_empty() {
+            return text;
+        }
+        for (place, what) in mended {
+            let message = format!("no value of the `type` is in `enum`, so it is read as {what}");
+            self.warnings.push(Warning::new(WarningKind::IgnoredKeyword, message).at(place));
+        }
+        schema.to_string()
     }
 
     /// Returns the schema of arguments with `type: object`, which a schema may leave out.

@@ -17,13 +17,14 @@
 mod fallback_calls;
 mod harmony;
 mod list;
+mod mistyped_enum;
 mod parse_reply;
 mod python_literal;
 mod reply;
 mod style;
 mod tool;
 
-pub use reply::{Calls, Reply, ToolCall, ToolChoice};
+pub use reply::{Calls, Reply, StrayCall, ToolCall, ToolChoice};
 pub use style::ToolStyle;
 
 use std::sync::Arc;
@@ -152,6 +153,21 @@ impl Tools {
     /// Returns the names, in the order of the list.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.list.iter().map(|tool| &*tool.name)
+    }
+
+    /// Returns the calls in other spellings that a reply of this style may have with [`Calls::Auto`],
+    /// such as JSON in a code fence: those that count anywhere, and those that count at the beginning or
+    /// behind another call.
+    pub fn stray_calls(&self, style: ToolStyle) -> [Vec<StrayCall>; 2] {
+        style.stray_spellings().map(|spellings| {
+            let call = |spelling: &CallSyntax, tool: &Tool| StrayCall {
+                name: tool.name.clone(),
+                begin: begin(spelling, tool),
+                end: spelling.end,
+            };
+            let calls = spellings.iter().flat_map(|own| self.list.iter().map(move |tool| call(own, tool)));
+            calls.collect()
+        })
     }
 
     /// Returns the constraint on a reply.
@@ -284,10 +300,14 @@ fn format(style: ToolStyle, tools: &[&Tool], choice: &ToolChoice) -> Value {
         Calls::Auto => {
             let [anywhere, at_start] = style.stray_spellings();
             whole.extend(anywhere.iter().chain(&at_start).flat_map(tags));
-            let begin = |spelling: &CallSyntax| spelling.name[0];
-            let triggers = [usual.trigger()].into_iter().chain(anywhere.iter().map(begin));
-            json!({"type": "triggered_tags", "triggers": triggers.collect::<Vec<_>>(), "tags": whole,
-                "start_triggers": at_start.iter().map(begin).collect::<Vec<_>>(), "stop_after_first": last})
+            // Text with the name of no tool stays text.
+            let begins = |spellings: &[CallSyntax]| -> Vec<String> {
+                let begin = |spelling: &CallSyntax| tools.iter().map(|tool| begin(spelling, tool)).collect();
+                spellings.iter().flat_map::<Vec<String>, _>(begin).collect()
+            };
+            let triggers = [vec![usual.trigger().to_owned()], begins(&anywhere)].concat();
+            json!({"type": "triggered_tags", "triggers": triggers, "tags": whole,
+                "start_triggers": begins(&at_start), "stop_after_first": last})
         }
         _ => some(whole, usual.between, last),
     }
@@ -306,8 +326,12 @@ fn tag(spelling: &CallSyntax, tool: &Tool) -> Value {
         Arguments::Identified(between) => after("[0-9A-Za-z_-]{1,40}", between),
         Arguments::None => json!({"type": "const_string", "value": ""}),
     };
-    json!({"begin": format!("{}{}{}", spelling.name[0], tool.name, spelling.name[1]), "content": content,
-        "end": spelling.end})
+    json!({"begin": begin(spelling, tool), "content": content, "end": spelling.end})
+}
+
+/// Returns the text of a call before its arguments.
+fn begin(spelling: &CallSyntax, tool: &Tool) -> String {
+    format!("{}{}{}", spelling.name[0], tool.name, spelling.name[1])
 }
 
 /// The pointer of a schema in a format, and in the list of tools.

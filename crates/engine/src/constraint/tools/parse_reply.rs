@@ -174,14 +174,13 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Returns true if a call in this spelling begins at a byte, with the name of a tool or a part of it.
+    /// Returns true if a call of a tool in this spelling begins at a byte.
     fn begins_call(&self, at: usize, spelling: &CallSyntax) -> bool {
         let [open, behind] = spelling.name;
-        let Some(rest) = self.reply[at..].strip_prefix(open) else { return false };
-        self.tools.iter().any(|tool| match rest.strip_prefix(&*tool.name) {
-            Some(after) => after.starts_with(behind) || behind.starts_with(after),
-            None => tool.name.starts_with(rest),
-        })
+        let named =
+            |rest: &str, name: &str| rest.strip_prefix(name).is_some_and(|rest| rest.starts_with(behind));
+        let rest = self.reply[at..].strip_prefix(open);
+        rest.is_some_and(|rest| self.tools.iter().any(|tool| named(rest, &tool.name)))
     }
 
     fn call_in(&mut self, spelling: &CallSyntax) -> Result<ToolCall> {

@@ -41,3 +41,14 @@ pub enum Calls {
     /// One call of the function with this name.
     Function(String),
 }
+
+/// A call in another spelling than that of the style.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StrayCall {
+    /// The name of the function.
+    pub name: String,
+    /// The text up to the arguments, a JSON object.
+    pub begin: String,
+    /// The text after them.
+    pub end: &'static str,
+}

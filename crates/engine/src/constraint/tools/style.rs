@@ -179,14 +179,6 @@ impl ToolStyle {
         Some([name[0], name[1], end])
     }
 
-    /// Returns the same texts of calls in other spellings that a reply of this style may have with
-    /// [`Calls::Auto`](super::Calls::Auto): those that count anywhere, and those that count at the
-    /// beginning or behind another call.
-    pub fn stray_call_texts(self) -> [Vec<[&'static str; 3]>; 2] {
-        self.stray_spellings()
-            .map(|list| list.iter().map(|own| [own.name[0], own.name[1], own.end]).collect())
-    }
-
     /// Returns the spellings of other styles that a reply may have if it is free to contain no call:
     /// those that count anywhere, and those that count at the beginning.
     pub(super) fn stray_spellings(self) -> [Vec<CallSyntax>; 2] {

@@ -13,8 +13,8 @@ use crate::decode::request::{DraftOverride, Request};
 use crate::decode::stats::Mode;
 use crate::decode::transcript::Transcript;
 use crate::draft::{
-    AcceptanceRates, DraftModel, DraftRun, DraftSource, ForcedKind, ForcedRunCache, PromptLookup, Proposal,
-    ProposalContext, ProposalKind, TokenizationMemory, always_listed, open_string,
+    AcceptanceRates, CopyKind, DraftModel, DraftRun, DraftSource, ForcedKind, ForcedRunCache, PromptLookup,
+    Proposal, ProposalContext, ProposalKind, TokenizationMemory, always_listed, open_string,
 };
 use crate::error::Result;
 use crate::matcher::{ForcedPrefix, Matcher};
@@ -178,6 +178,15 @@ impl Drafter {
             // The end of a value brings the run that is forced after it.
             span.ends &= forces;
             return encode_value(&output.vocab, matcher, &span, place, draft.room);
+        }
+        if let Some(matcher) = probe.as_ref().filter(|_| forces) {
+            let last = draft.run.tokens().last().or(output.history.last().copied());
+            let tokens = matcher.likely_tokens(last, output.answer_in(&draft.text), draft.left());
+            if !tokens.is_empty() {
+                let kind = ProposalKind::Lookup(CopyKind::Spaced);
+                let proposals = tokens.into_iter().map(|token| Proposal { token, kind, context: place });
+                return DraftRun::legal(probe, proposals, draft.room);
+            }
         }
         let Some(text) = lookup.continue_text(&draft.text) else { return DraftRun::default() };
         let tokens = encode_by_word(&output.vocab, &text);

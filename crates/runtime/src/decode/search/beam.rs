@@ -200,7 +200,7 @@ impl<'a> Search<'a> {
         let sampler = Sampler::new(request.sampling.clone())?;
         let search = Search {
             engine,
-            sampler: if request.logprobs { sampler.with_logprobs() } else { sampler },
+            sampler: if request.logprobs { sampler.with_top_logprobs(request.top_logprobs) } else { sampler },
             stops: Stops::new(request.stop.clone(), request.stop_tokens.clone())?,
             stop_tokens: request.stop_tokens.len(),
             cancel: request.cancel.clone(),
@@ -356,7 +356,7 @@ impl<'a> Search<'a> {
             watch.advance(bytes);
         }
         if self.logprobs {
-            beam.logprobs.push(sampled.report);
+            beam.logprobs.push(sampled.report.clone());
         }
         Ok(())
     }

@@ -117,8 +117,10 @@ impl Session {
         let SessionParts { prompt, matcher, logprobs, .. } = parts;
         let max_tokens = room(prompt.len(), target.config().context, request.max_tokens)?;
         let end = request.thinking.as_ref().map(Thinking::end);
-        let closed = matcher.as_ref().filter(|_| request.close_before_limit);
-        let closer = closed.and_then(|m| CompletionKeeper::new(m, end, max_tokens));
+        let needed = matcher.as_ref().filter(|_| request.close_before_limit || end.is_some());
+        let closer = needed.and_then(|m| CompletionKeeper::new(m, end, max_tokens));
+        let shortest = closer.as_ref().map_or(0, |completion| completion.tokens(vocab).len());
+        let thinking = request.thinking.as_ref().map(|thinking| thinking.within(max_tokens, shortest));
         let watch = parts.watch.filter(|_| matcher.as_ref().is_some_and(|m| !m.is_token_level()));
         let stats = Stats { prompt_tokens: prompt.len(), mode: request.mode, ..Stats::default() };
         let output = Transcript {
@@ -129,10 +131,10 @@ impl Session {
             max_tokens,
             text: Vec::new(),
             answer: request.thinking.is_none().then_some(0),
-            thinking: request.thinking.clone(),
+            thinking,
             stops: Stops::new(request.stop.clone(), request.stop_tokens.clone())?,
             cancel: parts.cancel,
-            completion_keeper: closer,
+            completion_keeper: closer.filter(|_| request.close_before_limit),
             watch,
             reports: TokenReports {
                 logprobs: (logprobs || request.confidence).then(Vec::new),

@@ -64,6 +64,8 @@ kinds! {
         First = "first of a copy",
         /// A further token.
         Further = "further",
+        /// White space as before, and what is forced behind it.
+        Spaced = "white space as before",
         /// A token that the draft model would have chosen, too.
         Read = "read by the draft model",
     }
