@@ -1,7 +1,7 @@
 //! The beginning of a forced run against the whole run. Runs have any characters, and are longer
 //! and shorter than the lookahead.
 
-use ffwd::{Compiler, Constraint, ForcedPrefix};
+use ffwd::{Compiler, Constraint, ForcedPrefix, Policy, Whitespace};
 use ffwd_testkit::random::Random;
 use ffwd_testkit::vocab::TestVocab;
 
@@ -98,4 +98,45 @@ fn forced_tokens_are_those_of_every_text() {
         }
     }
     assert!(forced > seen, "{forced} of {seen}");
+}
+
+/// A record, indented and on one line, under a policy that leaves white space open. At every byte the likely
+/// run is legal, and it is what comes but for the choice between white space and none.
+#[test]
+fn likely_runs_follow_the_white_space_so_far() {
+    let words = TestVocab::new(11, 250, &[]);
+    let policy = Policy { whitespace: Whitespace::Flexible { max: 8 }, ..Policy::default() };
+    let schema = r#"{"type": "object", "properties": {"first": {"type": "integer"}, "inner": {"type": "object",
+        "properties": {"one": {"type": "boolean"}, "two": {"type": "null"}}, "required": ["one", "two"],
+        "additionalProperties": false}, "last": {"type": "integer"}}, "required": ["first", "inner", "last"],
+        "additionalProperties": false}"#;
+    let constraint = Constraint::builder().policy(policy).json_schema(schema).unwrap();
+    let grammar = Compiler::new(words.vocab.clone()).compile(&constraint).unwrap();
+    let plain = r#"{"first": 12, "inner": {"one": true, "two": null}, "last": 3}"#;
+    let value: serde_json::Value = serde_json::from_str(plain).unwrap();
+    for text in [plain.to_owned(), serde_json::to_string_pretty(&value).unwrap()] {
+        let (mut guessed, mut right) = (0, 0);
+        for at in 0..text.len() {
+            let Some(mut matcher) = words.vocab.encode(&text[..at]).ok().and_then(|tokens| {
+                let mut matcher = grammar.matcher();
+                (matcher.validate_tokens(&tokens) == tokens.len()).then_some(())?;
+                tokens.iter().try_for_each(|&token| matcher.accept_token(token)).ok()?;
+                Some(matcher)
+            }) else {
+                panic!("{:?} is refused", &text[..at]);
+            };
+            let likely = matcher.likely_tokens(None, text[..at].as_bytes(), 4);
+            assert_eq!(matcher.validate_tokens(&likely), likely.len(), "{:?}", &text[..at]);
+            let run = String::from_utf8(words.vocab.decode(&likely)).unwrap();
+            guessed += usize::from(!likely.is_empty());
+            right += usize::from(!likely.is_empty() && text[at..].starts_with(&run));
+            if !likely.is_empty() {
+                assert!(
+                    matcher.forced_bytes().is_empty() || run.as_bytes().starts_with(&matcher.forced_bytes())
+                );
+            }
+        }
+        // Wrong are the first white space of all, and that behind it.
+        assert!(guessed > 20 && right * 10 > guessed * 7, "{right} of {guessed} in {text}");
+    }
 }
