@@ -101,7 +101,7 @@ fn forced_tokens_are_those_of_every_text() {
 }
 
 /// A record, indented and on one line, under a policy that leaves white space open. At every byte the likely
-/// run is legal, and it is what comes but for the choice between white space and none.
+/// run is legal, and it is what comes.
 #[test]
 fn likely_runs_follow_the_white_space_so_far() {
     let words = TestVocab::new(11, 250, &[]);
@@ -125,18 +125,19 @@ fn likely_runs_follow_the_white_space_so_far() {
             }) else {
                 panic!("{:?} is refused", &text[..at]);
             };
-            let likely = matcher.likely_tokens(None, text[..at].as_bytes(), 4);
+            let likely = matcher.likely_tokens(None, &text.as_bytes()[..at], 4);
             assert_eq!(matcher.validate_tokens(&likely), likely.len(), "{:?}", &text[..at]);
             let run = String::from_utf8(words.vocab.decode(&likely)).unwrap();
-            guessed += usize::from(!likely.is_empty());
-            right += usize::from(!likely.is_empty() && text[at..].starts_with(&run));
+            // The first white space of all can not be known.
+            let known = !likely.is_empty() && text[..at].contains('"');
+            guessed += usize::from(known);
+            right += usize::from(known && text[at..].starts_with(&run));
             if !likely.is_empty() {
                 assert!(
                     matcher.forced_bytes().is_empty() || run.as_bytes().starts_with(&matcher.forced_bytes())
                 );
             }
         }
-        // Wrong are the first white space of all, and that behind it.
-        assert!(guessed > 20 && right * 10 > guessed * 7, "{right} of {guessed} in {text}");
+        assert!(guessed > 20 && right == guessed, "{right} of {guessed} in {text}");
     }
 }

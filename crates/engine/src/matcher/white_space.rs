@@ -57,7 +57,8 @@ fn deeper(text: &[u8], levels: i32) -> Vec<u8> {
         return match levels {
             // All of it is on one line, with or without blanks.
             0 if own.is_empty() => behind_colon(text).to_vec(),
-            0 | 1 => own.to_vec(),
+            0 => own.to_vec(),
+            1 => outermost.map_or_else(Vec::new, |at| behind(text, at).to_vec()),
             _ => Vec::new(),
         };
     };
