@@ -255,6 +255,10 @@ def table(options):
     by = {}
     for row in rows:
         by.setdefault(row["category"], {}).setdefault(row["arm"], {})[row["id"]] = row
+    # Only what all arms have answered can be compared.
+    for own in by.values():
+        common = set.intersection(*(set(answers) for answers in own.values()))
+        own.update({arm: {i: answers[i] for i in common} for arm, answers in own.items()})
     arms = [arm for arm in ("free", "auto", "required", "think", "llama") if any(arm in c for c in by.values())]
     print("|right|" + "|".join(arms) + "|auto loses|auto wins|\n|---" + "|---" * (len(arms) + 2) + "|")
     for category in [c for c in CATEGORIES if c in by]:
