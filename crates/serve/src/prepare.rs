@@ -242,7 +242,8 @@ fn policy(model: &LoadedModel, request: &GenerationRequest) -> Policy {
     let usual =
         || if free { Whitespace::Flexible { max: FREE_WHITESPACE } } else { model.engine.whitespace() };
     let whitespace = format.and_then(|format| format.whitespace).unwrap_or_else(usual);
-    let closed_objects = format.is_some_and(|format| format.closed);
+    // A function takes the arguments that it declares, unless its schema says otherwise.
+    let closed_objects = format.map_or(request.tools.is_some(), |format| format.closed);
     Policy { whitespace, closed_objects, ..Policy::default() }
 }
 
