@@ -324,6 +324,19 @@ fn replies_of_models() {
     assert!(list.replies.len() >= 24);
 }
 
+/// Each name is a text to look for in every spelling, which long lists do without.
+#[test]
+fn lists_of_any_length_have_a_constraint() {
+    for count in [128, 129, 4_096] {
+        let tools: Vec<Value> =
+            (0..count).map(|i| json!({"name": format!("some_service_function_number_{i}")})).collect();
+        let tools = Tools::parse(&Value::from(tools).to_string()).expect("valid");
+        let strays = tools.stray_calls(ToolStyle::Hermes).map(|list| list.len());
+        assert_eq!(strays, if count == 128 { [4 * count; 2] } else { [0; 2] });
+        tools.constraint(ToolStyle::Hermes, &ToolChoice::default(), Policy::default()).expect("valid");
+    }
+}
+
 /// Random messages in all forms, with and without random faults, against a slow reader of the
 /// test's own.
 #[test]

@@ -159,7 +159,7 @@ impl Tools {
     /// such as JSON in a code fence: those that count anywhere, and those that count at the beginning or
     /// behind another call.
     pub fn stray_calls(&self, style: ToolStyle) -> [Vec<StrayCall>; 2] {
-        style.stray_spellings().map(|spellings| {
+        style.stray_spellings(self.list.len()).map(|spellings| {
             let call = |spelling: &CallSyntax, tool: &Tool| StrayCall {
                 name: tool.name.clone(),
                 begin: begin(spelling, tool),
@@ -240,7 +240,7 @@ impl Tools {
         let mut reader = parse_reply::Reader::new(&self.list, &spellings, reply);
         let end = match spellings[0].messages {
             true => harmony::read(&mut reader),
-            false => parse_reply::read(&mut reader, &style.stray_spellings()),
+            false => parse_reply::read(&mut reader, &style.stray_spellings(self.list.len())),
         };
         (reader.out, end)
     }
@@ -298,7 +298,7 @@ fn format(style: ToolStyle, tools: &[&Tool], choice: &ToolChoice) -> Value {
     }
     match choice.calls {
         Calls::Auto => {
-            let [anywhere, at_start] = style.stray_spellings();
+            let [anywhere, at_start] = style.stray_spellings(tools.len());
             whole.extend(anywhere.iter().chain(&at_start).flat_map(tags));
             // Text with the name of no tool stays text.
             let begins = |spellings: &[CallSyntax]| -> Vec<String> {

@@ -50,6 +50,10 @@ const BARE: [[&str; 3]; 4] = [
     ["{\"name\":\"", "\",\"arguments\":", "}"],
 ];
 
+/// Largest list of tools whose calls may have other spellings: each name is a text to look for in all of
+/// them.
+const MAX_STRAY_TOOLS: usize = 128;
+
 /// Arguments after the name of a function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Arguments {
@@ -180,9 +184,12 @@ impl ToolStyle {
     }
 
     /// Returns the spellings of other styles that a reply may have if it is free to contain no call:
-    /// those that count anywhere, and those that count at the beginning.
-    pub(super) fn stray_spellings(self) -> [Vec<CallSyntax>; 2] {
+    /// those that count anywhere, and those that count at the beginning. None for a long list of tools.
+    pub(super) fn stray_spellings(self, tools: usize) -> [Vec<CallSyntax>; 2] {
         let usual = self.spelling();
+        if tools > MAX_STRAY_TOOLS {
+            return Default::default();
+        }
         [&FENCED, &BARE].map(|texts| {
             let own = texts.iter().filter(|[open, ..]| !usual.messages && !open.contains(usual.trigger()));
             let spelling = |&[open, mid, end]: &[&'static str; 3]| CallSyntax {
