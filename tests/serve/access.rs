@@ -60,8 +60,15 @@ fn a_key_is_needed_where_there_is_one() {
         ("/metrics", "Bearer wrong", 401),
         ("/health", "Bearer wrong", 200),
         ("/health", "", 200),
+        // The header of Anthropic's clients.
+        ("/v1/models", "x-api-key: secret", 200),
+        ("/v1/models", "x-api-key: wrong", 401),
     ] {
-        let head = if key.is_empty() { String::new() } else { format!("Authorization: {key}\r\n") };
+        let head = match key {
+            "" => String::new(),
+            key if key.starts_with("x-") => format!("{key}\r\n"),
+            key => format!("Authorization: {key}\r\n"),
+        };
         let answer = receive(send(server.address(), "GET", path, &head, "")).unwrap();
         assert_eq!(answer.status, want, "{path} {key}: {answer:?}");
     }

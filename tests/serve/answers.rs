@@ -272,3 +272,18 @@ fn messages_have_blocks_whole_and_streamed() {
         post(server.address(), "/v1/messages", &json!({"messages": talk, "max_tokens": 1, "top": 2}));
     assert_eq!((refused.status, &refused.json()["type"]), (400, &"error".into()));
 }
+
+#[test]
+fn arguments_are_those_that_the_schema_declares() {
+    let server = server(|_| {});
+    for seed in 0..8 {
+        let schema = json!({"type": "object", "properties": {"a": {"const": 1}}, "required": ["a"]});
+        let tools = json!([{"type": "function", "function": {"name": "f", "parameters": schema}}]);
+        let more = json!({"tools": tools, "tool_choice": "required", "parallel_tool_calls": false,
+            "temperature": 2.0, "seed": seed, "max_tokens": 100});
+        let answer = chat(server.address(), more).json();
+        let text =
+            answer["choices"][0]["message"]["tool_calls"][0]["function"]["arguments"].as_str().unwrap();
+        assert_eq!(serde_json::from_str::<Value>(text).unwrap(), json!({"a": 1}), "{answer}");
+    }
+}

@@ -439,7 +439,11 @@ impl ReplyReader {
 
     /// Reads calls in another spelling; returns false, with nothing read, if there are none.
     fn bare(&mut self) -> bool {
-        if self.pending.contains(self.format.style.trigger()) {
+        // Calls that were constrained are read where the text is.
+        let strays = &self.format.strays[0];
+        if self.pending.contains(self.format.style.trigger())
+            || strays.iter().any(|call| self.pending.contains(&call.begin))
+        {
             return false;
         }
         let read = self.format.functions.as_ref().and_then(|tools| tools.read_other(&self.pending));
@@ -620,6 +624,12 @@ mod tests {
             let format = ReplyFormat { custom: false, strays: strays.clone(), ..format };
             for (list, before) in strays.iter().zip(["Well <b> ", ""]) {
                 for StrayCall { begin, end, .. } in list {
+                    // Behind a fence with something else.
+                    let other = format!("```sh\nls\n```\nThen: {begin}{{\"a\":12}}{end}");
+                    let pieces = read(&format, &other, false);
+                    let checked =
+                        |piece: &ReplyPiece| matches!(piece, ReplyPiece::Call { checked: true, .. });
+                    assert_eq!(pieces.iter().any(checked), !before.is_empty(), "{other}");
                     check_cuts(&format, &format!("{before}{begin}{{\"a\":12}}{end}"));
                     check_cuts(&format, &format!("{begin}{{\"a\":12}}{end}\nDone."));
                 }
