@@ -371,7 +371,7 @@ fn free_text<'a>(free: &Free<'a>, may_end: bool, rest: &List<'a>, text: &str, at
         let all = format!("{START}{}", &text[at..]);
         let opens = |opener: &str| {
             let end = if opener.starts_with(START) { end - at } else { end - at + START.len_utf8() };
-            all[end..].starts_with(opener)
+            all.get(end..).is_some_and(|rest| rest.starts_with(opener))
                 && (0..end).filter(|&from| all.is_char_boundary(from)).all(|from| {
                     openers
                         .iter()
