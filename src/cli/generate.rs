@@ -10,6 +10,7 @@ use super::args::{ConstraintArgs, DecodeArgs, ModelArgs, ValueArgs};
 use super::multi_output::{self, MultiOutputArgs};
 use super::{help, output};
 use crate::chat::{ChatOptions, Message};
+use crate::constraint::Policy;
 use crate::constraint::tools::{Reply, ToolCall, Tools};
 use crate::decode::{Engine, Finish, Output, Prompt, Request};
 use crate::error::{Error, ErrorKind, Result};
@@ -202,11 +203,11 @@ fn other_reply(args: &Args, tools: &Tools, text: &str) -> Option<Reply> {
     if args.constraint.reply(tools, text).is_ok_and(|reply| !reply.calls.is_empty()) {
         return None;
     }
-    let reply = tools.read_other(text)?;
+    let reply = tools.read_other(text, &Policy::default())?;
     let what = if args.calls { "was read" } else { "is in the text (--calls reads it)" };
     eprintln!(
-        "note: a call in another spelling {what}; its arguments were not checked against their schema; the \
-         right --tool-style, or --tool-choice required, keeps calls in one"
+        "note: a call in another spelling {what}; the right --tool-style, or --tool-choice required, keeps \
+         calls in one"
     );
     Some(reply)
 }

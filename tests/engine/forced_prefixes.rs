@@ -1,7 +1,7 @@
 //! The beginning of a forced run against the whole run. Runs have any characters, and are longer
 //! and shorter than the lookahead.
 
-use ffwd::{Compiler, Constraint, ForcedPrefix, Policy, Whitespace};
+use ffwd::{Compiler, Constraint, ForcedPrefix, KeyOrder, Policy, Whitespace};
 use ffwd_testkit::random::Random;
 use ffwd_testkit::vocab::TestVocab;
 
@@ -100,12 +100,18 @@ fn forced_tokens_are_those_of_every_text() {
     assert!(forced > seen, "{forced} of {seen}");
 }
 
-/// A record, indented and on one line, under a policy that leaves white space open. At every byte the likely
-/// run is legal, and it is what comes.
+/// A record, indented and on one line, under policies that leave white space open, and the order of keys. At
+/// every byte the likely run is legal, and it is what comes.
 #[test]
-fn likely_runs_follow_the_white_space_so_far() {
+fn likely_runs_follow_the_white_space_so_far_and_the_order_of_the_schema() {
+    let guessed = [KeyOrder::Declared, KeyOrder::Any].map(check_likely_runs);
+    assert_eq!(guessed[0], guessed[1]);
+}
+
+/// Returns the number of positions with a likely run.
+fn check_likely_runs(key_order: KeyOrder) -> usize {
     let words = TestVocab::new(11, 250, &[]);
-    let policy = Policy { whitespace: Whitespace::Flexible { max: 8 }, ..Policy::default() };
+    let policy = Policy { whitespace: Whitespace::Flexible { max: 8 }, key_order, ..Policy::default() };
     let schema = r#"{"type": "object", "properties": {"first": {"type": "integer"}, "inner": {"type": "object",
         "properties": {"one": {"type": "boolean"}, "two": {"type": "null"}}, "required": ["one", "two"],
         "additionalProperties": false}, "last": {"type": "integer"}}, "required": ["first", "inner", "last"],
@@ -114,6 +120,7 @@ fn likely_runs_follow_the_white_space_so_far() {
     let grammar = Compiler::new(words.vocab.clone()).compile(&constraint).unwrap();
     let plain = r#"{"first": 12, "inner": {"one": true, "two": null}, "last": 3}"#;
     let value: serde_json::Value = serde_json::from_str(plain).unwrap();
+    let mut all = 0;
     for text in [plain.to_owned(), serde_json::to_string_pretty(&value).unwrap()] {
         let (mut guessed, mut right) = (0, 0);
         for at in 0..text.len() {
@@ -139,5 +146,7 @@ fn likely_runs_follow_the_white_space_so_far() {
             }
         }
         assert!(guessed > 20 && right == guessed, "{right} of {guessed} in {text}");
+        all += guessed;
     }
+    all
 }

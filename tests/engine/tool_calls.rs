@@ -324,6 +324,52 @@ fn replies_of_models() {
     assert!(list.replies.len() >= 24);
 }
 
+/// Arguments of all functions, given to each of them, in other spellings than the style's: a call is read
+/// if an independent validator accepts its arguments, with its keys in any order.
+#[test]
+fn calls_in_any_spelling_are_read_if_their_arguments_are_valid() {
+    let tools = tools();
+    let all = functions();
+    let wrong =
+        [json!({"city": 3}), json!({"days": 2, "city": "x"}), json!({"ids": [1]}), json!({"at": null})];
+    let values: Vec<&Value> = all.iter().flat_map(|(_, _, values)| values).chain(&wrong).collect();
+    let mut read = [0; 2];
+    for (name, schema, _) in &all {
+        let none = json!({"type": "object", "additionalProperties": false});
+        let validator = jsonschema::validator_for(if schema.is_null() { &none } else { schema }).unwrap();
+        for &value in &values {
+            let members = value.as_object().unwrap().iter();
+            let python = |value: &Value| value.to_string().replace("null", "None").replace("true", "True");
+            let named: Vec<String> =
+                members.map(|(name, value)| format!("{name}={}", python(value))).collect();
+            let object = json!({"arguments": value, "name": name});
+            let mut replies = vec![
+                format!("Well.\n```json\n{object:#}\n```"),
+                format!(
+                    "[{}]",
+                    json!({"type": "function", "function": {"name": name, "arguments": value.to_string()}})
+                ),
+                format!("<function_call>{object}</function_call>"),
+                format!("```python\n{name}({})\n```", named.join(", ")),
+            ];
+            // In these styles the arguments are JSON.
+            for style in [ToolStyle::Hermes, ToolStyle::MistralArgs, ToolStyle::Kimi, ToolStyle::FunctionTag]
+            {
+                replies.push(spelled(style, &[(name, value)]));
+            }
+            for reply in replies {
+                let valid = validator.is_valid(value);
+                let calls = tools.read_other(&reply, &Policy::default()).map(|reply| reply.calls);
+                let found = calls.iter().flatten().map(|call| (&*call.name, call.arguments.parse().unwrap()));
+                let want = valid.then(|| (*name, value.clone()));
+                assert_eq!(found.collect::<Vec<(&str, Value)>>(), Vec::from_iter(want), "{reply}");
+                read[usize::from(valid)] += 1;
+            }
+        }
+    }
+    assert!(read[0] > 100 && read[1] > 100, "{read:?}");
+}
+
 /// Each name is a text to look for in every spelling, which long lists do without.
 #[test]
 fn lists_of_any_length_have_a_constraint() {

@@ -23,8 +23,6 @@ pub(super) struct AnswerCall {
     pub id: String,
     pub name: String,
     pub custom: bool,
-    /// False if its arguments were not constrained.
-    pub checked: bool,
     /// The arguments, or the input of a custom tool.
     pub arguments: String,
 }
@@ -42,21 +40,15 @@ impl AnswerParts {
         parts
     }
 
-    /// Returns true if the arguments of a call were not constrained.
-    pub(crate) fn is_unchecked(&self) -> bool {
-        self.calls.iter().any(|call| !call.checked)
-    }
-
     /// Adds a part.
     pub(crate) fn add(&mut self, piece: &ReplyPiece) {
         match piece {
             ReplyPiece::Reasoning(text) => self.reasoning.push_str(text),
             ReplyPiece::Content(text) => self.content.push_str(text),
-            ReplyPiece::Call { name, custom, checked } => self.calls.push(AnswerCall {
+            ReplyPiece::Call { name, custom } => self.calls.push(AnswerCall {
                 id: new_id("call"),
                 name: name.clone(),
                 custom: *custom,
-                checked: *checked,
                 arguments: String::new(),
             }),
             ReplyPiece::Arguments(text) => {
@@ -66,17 +58,6 @@ impl AnswerParts {
             }
         }
     }
-}
-
-/// Returns the warnings of an answer; `unchecked` if the arguments of a call were not constrained.
-pub(super) fn all_warnings(warnings: &[String], unchecked: bool) -> Vec<String> {
-    let mut all = warnings.to_vec();
-    if unchecked {
-        let note = "`tools`: the model wrote a call in another style, so its arguments were not constrained; \
-            use `tool_choice` required, or the right --tool-style";
-        all.push(note.to_owned());
-    }
-    all
 }
 
 /// Returns a new name, such as `call_0f3a…`.

@@ -11,9 +11,7 @@ use axum::http::Response;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use super::answer::{
-    AnswerCall, AnswerParts, TokenCounts, all_warnings, finish_reason, new_id, statistics, stop_reason,
-};
+use super::answer::{AnswerCall, AnswerParts, TokenCounts, finish_reason, new_id, statistics, stop_reason};
 use super::api_error::{ApiError, ApiResult, json_response};
 use super::app::{App, blocking};
 use super::fields::Fields;
@@ -220,7 +218,7 @@ impl MessageWriter {
 
     fn statistics(&self, output: &Output) -> Value {
         let ReadyRequest { warnings, compile_seconds, seed, .. } = &self.prepared;
-        statistics(&[output], &all_warnings(warnings, self.parts.is_unchecked()), *compile_seconds, *seed)
+        statistics(&[output], warnings, *compile_seconds, *seed)
     }
 
     fn begin_block(&mut self, kind: &'static str, block: Value, events: &mut Events) {

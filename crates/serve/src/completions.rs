@@ -8,8 +8,8 @@ use axum::http::Response;
 use serde_json::{Value, json};
 
 use super::answer::{
-    AnswerCall, AnswerParts, TokenCounts, all_warnings, finish_reason, logprobs, new_id, reasoning_tokens,
-    statistics, stop_reason, text_logprobs, unix_seconds,
+    AnswerCall, AnswerParts, TokenCounts, finish_reason, logprobs, new_id, reasoning_tokens, statistics,
+    stop_reason, text_logprobs, unix_seconds,
 };
 use super::api_error::{ApiResult, json_response};
 use super::app::App;
@@ -150,8 +150,7 @@ impl ChoiceWriter {
 
     fn statistics(&self, outputs: &[&Output]) -> Value {
         let ReadyRequest { warnings, compile_seconds, seed, .. } = &self.prepared;
-        let warnings = all_warnings(warnings, self.parts.iter().any(AnswerParts::is_unchecked));
-        statistics(outputs, &warnings, *compile_seconds, *seed)
+        statistics(outputs, warnings, *compile_seconds, *seed)
     }
 
     /// Sends a part of the message of a chat.

@@ -18,7 +18,7 @@ use super::request::{
 use super::tool_fields::custom_tags;
 use ffwd_runtime::constraint::substring::SubstringOptions;
 use ffwd_runtime::constraint::tools::{Calls, ToolChoice};
-use ffwd_runtime::constraint::{Constraint, ConstraintBuilder, Policy, Whitespace};
+use ffwd_runtime::constraint::{Constraint, ConstraintBuilder, KeyOrder, Policy, Whitespace};
 use ffwd_runtime::decode::{Prompt, Request};
 use ffwd_runtime::extract::embedded;
 use ffwd_runtime::matcher::CompiledGrammar;
@@ -237,14 +237,15 @@ fn tool_message(tools: &ToolRequest) -> Message {
 fn policy(model: &LoadedModel, request: &GenerationRequest) -> Policy {
     let format = request.format.as_ref();
     // Where calls may stand in free text, the model writes them as it likes: other white space than its
-    // own changes its answers. Drafts follow its habit.
+    // own, or another order of keys, changes its answers. Drafts follow its habit.
     let free = request.tools.as_ref().is_some_and(|tools| !alone(tools, format.is_some()));
     let usual =
         || if free { Whitespace::Flexible { max: FREE_WHITESPACE } } else { model.engine.whitespace() };
     let whitespace = format.and_then(|format| format.whitespace).unwrap_or_else(usual);
     // A function takes the arguments that it declares, unless its schema says otherwise.
     let closed_objects = format.map_or(request.tools.is_some(), |format| format.closed);
-    Policy { whitespace, closed_objects, ..Policy::default() }
+    let key_order = if free { KeyOrder::Any } else { KeyOrder::Declared };
+    Policy { whitespace, closed_objects, key_order, ..Policy::default() }
 }
 
 impl Preparation<'_> {
@@ -387,6 +388,7 @@ impl Preparation<'_> {
             },
             style: self.model.style,
             functions: tools.and_then(|tools| tools.functions.clone()),
+            policy: self.policy.clone(),
             custom: tools.is_some_and(|tools| !tools.custom.is_empty()),
             strays: match tools {
                 Some(ToolRequest { functions: Some(functions), .. }) if !alone => {

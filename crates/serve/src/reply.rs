@@ -7,6 +7,7 @@
 //! Linear in the reply; what may be the beginning of a marker is held back. The marks of a call are
 //! never content: what a cut leaves of a call is left out.
 
+use ffwd_runtime::constraint::Policy;
 use ffwd_runtime::constraint::tools::{StrayCall, ToolCall, ToolStyle, Tools};
 
 /// The markers around thinking.
@@ -33,8 +34,6 @@ pub(super) enum ReplyPiece {
     Call {
         name: String,
         custom: bool,
-        /// False if it is written in another spelling, so its arguments were not constrained.
-        checked: bool,
     },
     /// More text of the arguments of the last call, or of its input.
     Arguments(String),
@@ -58,6 +57,8 @@ pub(super) struct ReplyFormat {
     pub style: ToolStyle,
     /// The functions that the reply may call.
     pub functions: Option<Tools>,
+    /// What arguments that are read at the end must satisfy, besides their schema.
+    pub policy: Policy,
     /// True if the reply may call custom tools.
     pub custom: bool,
     /// Calls in other spellings: anywhere, and at the beginning or behind a call.
@@ -294,7 +295,7 @@ impl ReplyReader {
         };
         let (length, name, end) = (call.begin.len(), call.name.clone(), call.end);
         self.take(length);
-        self.pieces.push(ReplyPiece::Call { name, custom: false, checked: true });
+        self.pieces.push(ReplyPiece::Call { name, custom: false });
         self.phase = Phase::Arguments { json: JsonEnd::default(), end };
         Some(true)
     }
@@ -321,7 +322,8 @@ impl ReplyReader {
     }
 
     fn content(&mut self) -> bool {
-        if !self.begun && self.format.functions.is_some() {
+        if let (false, Some(tools)) = (self.begun, &self.format.functions) {
+            let other = tools.other_may_begin(&self.pending);
             if self.pending.trim_start().is_empty() {
                 return false;
             }
@@ -335,7 +337,7 @@ impl ReplyReader {
                 }
             }
             let text = self.pending.trim_start();
-            if text.starts_with(['{', '[', '`']) && !text.starts_with(self.format.style.trigger()) {
+            if other && !text.starts_with(self.format.style.trigger()) {
                 // The trigger may still come, or be the beginning of this text.
                 let undecided = self.format.style.trigger().starts_with(text);
                 self.begun = !undecided;
@@ -374,7 +376,7 @@ impl ReplyReader {
         let Some(length) = rest.find(mid) else { return false };
         let name = rest[..length].to_owned();
         self.take(open.len() + length + mid.len());
-        self.pieces.push(ReplyPiece::Call { name, custom, checked: true });
+        self.pieces.push(ReplyPiece::Call { name, custom });
         self.phase = if custom { Phase::Input } else { Phase::Arguments { json: JsonEnd::default(), end } };
         true
     }
@@ -412,7 +414,7 @@ impl ReplyReader {
         let called =
             head.split_once("to=functions.").map(|(_, name)| name.split(word).next().unwrap_or(name));
         if let Some(name) = called {
-            self.pieces.push(ReplyPiece::Call { name: name.to_owned(), custom: false, checked: true });
+            self.pieces.push(ReplyPiece::Call { name: name.to_owned(), custom: false });
             self.phase = Phase::Arguments { json: JsonEnd::default(), end: "" };
             return true;
         }
@@ -446,17 +448,18 @@ impl ReplyReader {
         {
             return false;
         }
-        let read = self.format.functions.as_ref().and_then(|tools| tools.read_other(&self.pending));
-        let Some(reply) = read.filter(|reply| !reply.calls.is_empty()) else { return false };
+        let policy = &self.format.policy;
+        let read = self.format.functions.as_ref().and_then(|tools| tools.read_other(&self.pending, policy));
+        let Some(reply) = read else { return false };
         self.pending.clear();
         self.emit(reply.text.trim().to_owned(), ReplyPiece::Content);
-        self.calls(reply.calls, false);
+        self.calls(reply.calls);
         true
     }
 
-    fn calls(&mut self, calls: Vec<ToolCall>, checked: bool) {
+    fn calls(&mut self, calls: Vec<ToolCall>) {
         for ToolCall { name, arguments } in calls {
-            self.pieces.push(ReplyPiece::Call { name, custom: false, checked });
+            self.pieces.push(ReplyPiece::Call { name, custom: false });
             self.pieces.push(ReplyPiece::Arguments(arguments));
         }
     }
@@ -467,7 +470,7 @@ impl ReplyReader {
         let reply = tools.read_beginning(self.format.style, text);
         // White space between two calls, the second of which is cut, is none either.
         self.emit(reply.text.trim_end().to_owned(), ReplyPiece::Content);
-        self.calls(reply.calls, true);
+        self.calls(reply.calls);
     }
 }
 
@@ -520,7 +523,6 @@ fn held_back(text: &str, marks: &[&str]) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use ffwd_runtime::constraint::Policy;
     use ffwd_runtime::constraint::tools::{Calls, ToolChoice};
     use ffwd_runtime::matcher::Compiler;
     use ffwd_runtime::vocab::Vocabulary;
@@ -562,14 +564,15 @@ mod tests {
         let list = r#"[{"name": "add", "parameters": {"type": "object", "properties": {"a": {"type": "integer"}}}}]"#;
         let functions = Some(Tools::parse(list).unwrap());
         let strays = Default::default();
-        ReplyFormat { thinking: ThinkingFormat::Optional, style, functions, custom: true, strays }
+        let policy = Policy::default();
+        ReplyFormat { thinking: ThinkingFormat::Optional, style, functions, policy, custom: true, strays }
     }
 
     fn shown(piece: &ReplyPiece) -> Value {
         match piece {
             ReplyPiece::Reasoning(text) => json!(["reasoning", text]),
             ReplyPiece::Content(text) => json!(["content", text]),
-            ReplyPiece::Call { name, custom, checked } => json!(["call", name, custom, checked]),
+            ReplyPiece::Call { name, custom } => json!(["call", name, custom]),
             ReplyPiece::Arguments(text) => json!(["arguments", text]),
         }
     }
@@ -627,9 +630,7 @@ mod tests {
                     // Behind a fence with something else.
                     let other = format!("```sh\nls\n```\nThen: {begin}{{\"a\":12}}{end}");
                     let pieces = read(&format, &other, false);
-                    let checked =
-                        |piece: &ReplyPiece| matches!(piece, ReplyPiece::Call { checked: true, .. });
-                    assert_eq!(pieces.iter().any(checked), !before.is_empty(), "{other}");
+                    assert!(pieces.iter().any(|piece| matches!(piece, ReplyPiece::Call { .. })), "{other}");
                     check_cuts(&format, &format!("{before}{begin}{{\"a\":12}}{end}"));
                     check_cuts(&format, &format!("{begin}{{\"a\":12}}{end}\nDone."));
                 }

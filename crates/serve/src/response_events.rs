@@ -164,14 +164,12 @@ impl EventWriter for ItemWriter {
         match piece {
             ReplyPiece::Reasoning(text) => self.grow_or_begin(ItemKind::Reasoning, text, events),
             ReplyPiece::Content(text) => self.grow_or_begin(ItemKind::Message, text, events),
-            ReplyPiece::Call { name, custom, checked } => {
+            ReplyPiece::Call { name, custom } => {
                 self.end_item("completed", events);
-                self.object.unchecked |= !checked;
                 let call = AnswerCall {
                     id: new_id("call"),
                     name: name.clone(),
                     custom: *custom,
-                    checked: *checked,
                     arguments: String::new(),
                 };
                 self.begin_item(ItemKind::Call(call), events);

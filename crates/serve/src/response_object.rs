@@ -5,8 +5,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::answer::{
-    AnswerCall, AnswerParts, TokenCounts, all_warnings, finish_reason, new_id, reasoning_tokens, statistics,
-    unix_seconds,
+    AnswerCall, AnswerParts, TokenCounts, finish_reason, new_id, reasoning_tokens, statistics, unix_seconds,
 };
 use super::model::LoadedModel;
 use super::prepare::ReadyRequest;
@@ -20,20 +19,11 @@ pub(super) struct ResponseObject {
     model: Arc<LoadedModel>,
     prepared: ReadyRequest,
     repeated: Value,
-    /// True if the arguments of a call were not constrained.
-    pub unchecked: bool,
 }
 
 impl ResponseObject {
     pub(crate) fn new(model: Arc<LoadedModel>, prepared: ReadyRequest, repeated: Value) -> Self {
-        ResponseObject {
-            id: new_id("resp"),
-            created: unix_seconds(),
-            model,
-            prepared,
-            repeated,
-            unchecked: false,
-        }
+        ResponseObject { id: new_id("resp"), created: unix_seconds(), model, prepared, repeated }
     }
 
     /// Returns the object with this status and these items.
@@ -69,9 +59,8 @@ impl ResponseObject {
     }
 
     /// Returns the items of a whole answer.
-    pub(crate) fn items(&mut self, format: &ReplyFormat, output: &Output) -> Vec<Value> {
+    pub(crate) fn items(&self, format: &ReplyFormat, output: &Output) -> Vec<Value> {
         let parts = AnswerParts::of(format, output);
-        self.unchecked = parts.is_unchecked();
         let mut items = Vec::new();
         if !parts.reasoning.is_empty() {
             items.push(reasoning_item(&new_id("rs"), &parts.reasoning));
@@ -101,8 +90,7 @@ impl ResponseObject {
             "total_tokens": counts.prompt + counts.output,
         });
         let ReadyRequest { warnings, compile_seconds, seed, .. } = &self.prepared;
-        let warnings = all_warnings(warnings, self.unchecked);
-        object["ffwd"] = statistics(&[output], &warnings, *compile_seconds, *seed);
+        object["ffwd"] = statistics(&[output], warnings, *compile_seconds, *seed);
         object
     }
 }

@@ -52,7 +52,7 @@ pub(super) async fn responses(State(app): State<Arc<App>>, body: Body) -> ApiRes
     let (model, mut prepared) = app.prepare(generation, stream, deadline).await?;
     let running = Running::start(&model, &mut prepared, deadline)?;
     let format = prepared.reply.clone();
-    let mut object = ResponseObject::new(model, prepared, repeated);
+    let object = ResponseObject::new(model, prepared, repeated);
     if stream {
         return stream::respond(app, running, &format, 1, ItemWriter::new(object)).await;
     }

@@ -15,8 +15,9 @@ use super::tables::{GrammarTables, Memory, Replicas, TABLE_LIMIT, Tables};
 use super::token_machine::{TextBefore, TokenTables, TokensAfterText};
 use crate::constraint::ir::{FreeNumber, Ir, Node, ToolSchema};
 use crate::constraint::substring::SourceText;
-use crate::constraint::{Constraint, Policy, prepare_formats};
+use crate::constraint::{Constraint, KeyOrder, Policy, prepare_formats};
 use crate::error::Result;
+use crate::json_escape::escape_to;
 use crate::machine::{Machine, Program};
 use crate::mask::BaseMasks;
 use crate::mask::MaskCache;
@@ -54,6 +55,8 @@ struct Base {
     masks: Arc<BaseMasks>,
 }
 
+/// Maximum number of names that are tried for drafts.
+const MAX_LIKELY_NAMES: usize = 64;
 /// Maximum number of texts of a constraint that are searched for special tokens.
 const MAX_MARKS: usize = 1_000;
 
@@ -140,6 +143,7 @@ impl Compiler {
                 .iter()
                 .map(|source| Arc::new(SourceText::new(source.clone())))
                 .collect(),
+            likely_names: likely_names(constraint),
             token_level: constraint.is_token_level(),
             replicas: Replicas::new(GrammarTables::new(tables, self.table_limit), self.replicas),
         })))
@@ -209,6 +213,26 @@ impl Compiler {
         bases.push((policy.clone(), base.clone()));
         Ok(base)
     }
+}
+
+/// Returns the required names of objects in any order, in the order of the schema.
+fn likely_names(constraint: &Constraint) -> Vec<Box<[u8]>> {
+    let every = constraint.policy().key_order == KeyOrder::Any;
+    let free = constraint.ir().objects().filter(|object| every || object.any_order);
+    let required = free.flat_map(|object| &object.properties).filter(|property| property.required);
+    let quoted = |name: &str| {
+        let mut out = Vec::new();
+        escape_to(name, |part| out.extend_from_slice(part));
+        out.push(b'"');
+        out.into_boxed_slice()
+    };
+    let mut names: Vec<Box<[u8]>> = Vec::new();
+    for name in required.map(|property| quoted(&property.name)) {
+        if names.len() < MAX_LIKELY_NAMES && !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    names
 }
 
 /// The values so common in schemas that their states belong to the base: unbounded numbers.
@@ -286,6 +310,8 @@ struct Grammar {
     vocab: Vocabulary,
     warnings: Vec<Warning>,
     sources: Vec<Arc<SourceText>>,
+    /// Required names of objects in any order, as JSON without the first quotation mark.
+    likely_names: Vec<Box<[u8]>>,
     /// True for a machine over tokens.
     token_level: bool,
     replicas: Replicas,
@@ -368,6 +394,10 @@ impl CompiledGrammar {
     /// or not: a measure of work. Tables that were replaced no longer count.
     pub fn tokens_stepped(&self) -> u64 {
         self.0.replicas.all().iter().map(|replica| replica.lock().steps()).sum()
+    }
+
+    pub(super) fn likely_names(&self) -> &[Box<[u8]>] {
+        &self.0.likely_names
     }
 
     pub(super) fn replicas(&self) -> &Replicas {

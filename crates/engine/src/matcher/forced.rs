@@ -119,8 +119,9 @@ impl Matcher {
     }
 
     /// Returns the tokens that probably come next where the constraint leaves no choice but that of white
-    /// space: the run that would be forced, with the white space that the model has chosen in such places
-    /// of `written`, the text so far. A guess for drafts, of about `tokens` tokens; empty elsewhere.
+    /// space, or of the next key: the run that would be forced, with the white space that the model has
+    /// chosen in such places of `written`, the text so far, and with required keys in the order of the
+    /// schema. A guess for drafts, of about `tokens` tokens; empty elsewhere.
     pub fn likely_tokens(&self, last: Option<TokenId>, written: &[u8], tokens: usize) -> Vec<TokenId> {
         if let Some(moved) = self.moved() {
             return moved.likely_tokens(last, written, tokens);
@@ -134,16 +135,22 @@ impl Matcher {
         let mut runtime = self.replica.lock();
         let Some(machine) = runtime.machine() else { return Vec::new() };
         let mut config = self.history.current();
-        let mut spaced = false;
+        let mut chosen = false;
         while text.len() - begin < most {
             let more = match machine.forced_byte(config) {
                 Some(byte) => vec![byte],
                 None => {
-                    let Some(byte) = machine.forced_behind_space(config) else { break };
-                    spaced = true;
-                    let mut more = white_space::before(&text, byte);
-                    more.push(byte);
-                    more
+                    chosen = true;
+                    match machine.forced_behind_space(config) {
+                        Some(byte) => [white_space::before(&text, byte), vec![byte]].concat(),
+                        None if white_space::begins_key(&text) => {
+                            let mut names = self.grammar.likely_names().iter();
+                            let fits = |name: &&Box<[u8]>| machine.step_bytes(config, name) != DEAD_CONFIG;
+                            let Some(name) = names.find(fits) else { break };
+                            name.to_vec()
+                        }
+                        None => break,
+                    }
                 }
             };
             let next = machine.step_bytes(config, &more);
@@ -156,7 +163,7 @@ impl Matcher {
         drop(runtime);
         let run = &text[begin..];
         let run = &run[..whole_characters(run)];
-        if spaced && !run.is_empty() { self.encode_after(last, run) } else { Vec::new() }
+        if chosen && !run.is_empty() { self.encode_after(last, run) } else { Vec::new() }
     }
 
     /// Returns the bytes that the constraint leaves no choice about; empty if there is a choice.

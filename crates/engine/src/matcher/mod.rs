@@ -18,6 +18,7 @@ mod fault_tests;
 mod forced;
 mod history;
 mod json_pointer;
+mod other_calls;
 mod source_spans;
 mod state_graph;
 mod tables;

@@ -21,6 +21,14 @@ pub(super) fn before(text: &[u8], next: u8) -> Vec<u8> {
     likely.strip_prefix(begun).map_or_else(Vec::new, <[u8]>::to_vec)
 }
 
+/// Returns true if a text ends with the quotation mark that probably begins a key.
+pub(super) fn begins_key(text: &[u8]) -> bool {
+    text.strip_suffix(b"\"").is_some_and(|before| {
+        let last = before.iter().rev().find(|byte| !b" \t\n\r".contains(byte));
+        matches!(last, Some(b'{' | b','))
+    })
+}
+
 /// Returns the white space behind a byte.
 fn behind(text: &[u8], at: usize) -> &[u8] {
     let rest = &text[at + 1..];

@@ -114,6 +114,14 @@ impl Ir {
         &self.nodes[id.0 as usize]
     }
 
+    /// Returns all objects.
+    pub(crate) fn objects(&self) -> impl Iterator<Item = &Object> {
+        self.nodes.iter().filter_map(|node| match node {
+            Node::JsonObject(object) => Some(&**object),
+            _ => None,
+        })
+    }
+
     /// Estimates the number of byte states of the lowered constraint, to reserve memory.
     pub(crate) fn weight(&self) -> usize {
         let of = |node: &Node| match node {

@@ -245,22 +245,27 @@ impl Tools {
         (reader.out, end)
     }
 
-    /// Parses calls that a model wrote in another spelling than it was asked for: JSON with a `name`
-    /// and `arguments`, bare or in a code fence. Returns `None` if there are none. The arguments are
-    /// an object, but nothing checked them against the schema of the function.
-    ///
-    /// ```
-    /// # fn main() -> ffwd_engine::Result<()> {
-    /// use ffwd_engine::constraint::tools::Tools;
-    ///
-    /// let tools = Tools::parse(r#"[{"name": "add", "parameters": {"type": "object"}}]"#)?;
-    /// let reply = tools.read_other("Sure.\n```json\n{\"name\": \"add\", \"arguments\": {\"a\": 1}}\n```");
-    /// assert_eq!(reply.unwrap().calls[0].arguments, r#"{"a":1}"#);
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn read_other(&self, reply: &str) -> Option<Reply> {
-        fallback_calls::read(|name| self.names().any(|known| known == name), reply)
+    /// Returns true if a reply that begins like this may be a call in another spelling than that of the
+    /// style ([`read_other`](Self::read_other)), or may become one. White space before it does not
+    /// count.
+    pub fn other_may_begin(&self, reply: &str) -> bool {
+        let text = reply.trim_start();
+        let begins =
+            |style: &ToolStyle| text.starts_with(style.trigger()) || style.trigger().starts_with(text);
+        fallback_calls::may_begin(self.names(), text) || ToolStyle::ALL.iter().any(begins)
+    }
+
+    /// Parses the calls that fit in a reply, whatever their spelling.
+    pub(crate) fn read_fitting(&self, reply: &str, fits: &impl Fn(&ToolCall) -> bool) -> Option<Reply> {
+        let styled = |style: &ToolStyle| {
+            let reply = self.read(*style, reply).ok()?;
+            (!reply.calls.is_empty() && reply.calls.iter().all(fits)).then_some(reply)
+        };
+        ToolStyle::ALL.iter().find_map(styled).or_else(|| fallback_calls::read(fits, reply))
+    }
+
+    pub(crate) fn schema(&self, name: &str) -> Option<&str> {
+        self.list.iter().find(|tool| tool.name == name).map(|tool| &*tool.schema)
     }
 }
 

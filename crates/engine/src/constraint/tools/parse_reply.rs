@@ -226,7 +226,8 @@ impl<'a> Reader<'a> {
             reader.skip(before.trim_end()).then_some(())?;
             reader.skip_white();
             let value: Value = serde_json::from_str(reader.json().ok()?).ok()?;
-            let call = fallback_calls::call(&value, &|name| reader.tools.iter().any(|t| t.name == name))?;
+            let call = fallback_calls::call(&value)?;
+            reader.tools.iter().any(|tool| tool.name == call.name).then_some(())?;
             let end = usual.end.strip_prefix('}')?.trim_start();
             if !end.is_empty() {
                 reader.skip_white();

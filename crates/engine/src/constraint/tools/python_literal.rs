@@ -21,11 +21,54 @@ pub(super) fn to_json(text: &str) -> Option<String> {
     reader.rest.is_empty().then(|| value.to_string())
 }
 
+/// A name, and its arguments as an object.
+type Call<'a> = (&'a str, Value);
+
+/// Reads calls at the beginning of a text whose arguments are literals with names: one, or a list.
+/// Returns them with the text behind them.
+pub(super) fn calls(text: &str) -> Option<(Vec<Call<'_>>, &str)> {
+    let mut reader = LiteralReader { rest: text };
+    reader.blanks();
+    let mut found = Vec::new();
+    if reader.rest.starts_with('[') {
+        reader.items(']', |reader| {
+            found.push(reader.call()?);
+            Some(())
+        })?;
+    } else {
+        found.push(reader.call()?);
+    }
+    (!found.is_empty()).then_some((found, reader.rest))
+}
+
 struct LiteralReader<'a> {
     rest: &'a str,
 }
 
-impl LiteralReader<'_> {
+impl<'a> LiteralReader<'a> {
+    /// Reads a name, with dots.
+    fn name(&mut self) -> Option<&'a str> {
+        self.blanks();
+        let end = self.rest.find(|c: char| !(c.is_alphanumeric() || "_.-".contains(c)));
+        let (name, rest) = self.rest.split_at(end.unwrap_or(self.rest.len()));
+        self.rest = rest;
+        (!name.is_empty()).then_some(name)
+    }
+
+    fn call(&mut self) -> Option<Call<'a>> {
+        let name = self.name()?;
+        self.blanks();
+        self.rest.starts_with('(').then_some(())?;
+        let mut arguments = Map::new();
+        self.items(')', |reader| {
+            let name = reader.name()?.to_owned();
+            reader.eat('=').then_some(())?;
+            arguments.insert(name, reader.value(0)?);
+            Some(())
+        })?;
+        Some((name, Value::Object(arguments)))
+    }
+
     fn blanks(&mut self) {
         self.rest = self.rest.trim_start();
     }
