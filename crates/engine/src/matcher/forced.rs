@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 use super::tables::ForcedRun;
 use super::{Matcher, white_space};
-use crate::machine::{ConfigId, DEAD_CONFIG, StackMachine, StepResult, TRIED, Thread};
+use crate::machine::{ConfigId, DEAD_CONFIG, Machine, StackMachine, StepResult, TRIED, Thread};
 use crate::vocab::{TokenId, TrieNode, Vocabulary};
 
 /// Longest forced run returned at once, in bytes.
@@ -137,22 +137,11 @@ impl Matcher {
         let mut config = self.history.current();
         let mut chosen = false;
         while text.len() - begin < most {
-            let more = match machine.forced_byte(config) {
-                Some(byte) => vec![byte],
-                None => {
-                    chosen = true;
-                    match machine.forced_behind_space(config) {
-                        Some(byte) => [white_space::before(&text, byte), vec![byte]].concat(),
-                        None if white_space::begins_key(&text) => {
-                            let mut names = self.grammar.likely_names().iter();
-                            let fits = |name: &&Box<[u8]>| machine.step_bytes(config, name) != DEAD_CONFIG;
-                            let Some(name) = names.find(fits) else { break };
-                            name.to_vec()
-                        }
-                        None => break,
-                    }
-                }
-            };
+            let forced = machine.forced_byte(config).map(|byte| vec![byte]);
+            let choice = forced.is_none();
+            let likely = || likely_choice(machine, config, &text, self.grammar.likely_names());
+            let Some(more) = forced.or_else(likely) else { break };
+            chosen |= choice;
             let next = machine.step_bytes(config, &more);
             if next == DEAD_CONFIG {
                 break;
@@ -393,6 +382,21 @@ impl Matcher {
         }
         known.then_some(kept)
     }
+}
+
+/// Returns the bytes that probably come next where only white space or the next key is open.
+fn likely_choice(
+    machine: &mut Machine,
+    config: ConfigId,
+    text: &[u8],
+    names: &[Box<[u8]>],
+) -> Option<Vec<u8>> {
+    if let Some(byte) = machine.forced_behind_space(config) {
+        return Some([white_space::before(text, byte), vec![byte]].concat());
+    }
+    let keyed = white_space::begins_key(text);
+    let name = names.iter().find(|name| keyed && machine.step_bytes(config, name) != DEAD_CONFIG)?;
+    Some(name.to_vec())
 }
 
 /// Returns the number of bytes to examine for `tokens` tokens.
