@@ -39,6 +39,7 @@
 //! | `shell` | in `full` | `ffwd completions` and `ffwd man` |
 //! | `serve` | in `full` | `ffwd serve`, an HTTP server for clients of OpenAI's API ([`serve`]) |
 //! | `bench` | in `full` | `ffwd bench` |
+//! | `documents` | in `full` | PDF, e-mail, HTML, Word and hOCR as input of `ffwd extract`; `ffwd text` ([`documents`]) |
 //! | `parquet` | in `full` | Parquet files as input and output of `ffwd extract` |
 //! | `llguidance` | no | llguidance beside this engine in `ffwd bench masks` |
 //! | `cuda`, `metal` | no | candle's forward on these devices ([`model::Device`]) |
@@ -48,6 +49,8 @@
 
 #[cfg(feature = "cli")]
 pub mod cli;
+#[cfg(feature = "documents")]
+pub mod documents;
 
 #[cfg(feature = "model")]
 pub use ffwd_runtime::{

@@ -25,6 +25,8 @@ mod output;
 mod schema_refs;
 #[cfg(feature = "serve")]
 mod serve;
+#[cfg(feature = "documents")]
+mod text;
 mod tools;
 
 use std::ffi::OsString;
@@ -76,6 +78,8 @@ enum Command {
     Classify(Box<classify::Args>),
     Inspect(Box<inspect::Args>),
     Explain(Box<explain::Args>),
+    #[cfg(feature = "documents")]
+    Text(text::Args),
     #[cfg(feature = "bench")]
     Bench(Box<bench::Args>),
     #[cfg(feature = "serve")]
@@ -91,6 +95,8 @@ enum Command {
 
 /// The commands that are not in this build, with what they do.
 const NOT_BUILT: &[(&str, &str)] = &[
+    #[cfg(not(feature = "documents"))]
+    ("text", "Print the text of PDF, e-mail, HTML, Word and hOCR files"),
     #[cfg(not(feature = "bench"))]
     ("bench", "Measure decoding and masks on this machine"),
     #[cfg(not(feature = "serve"))]
@@ -131,6 +137,8 @@ pub fn main() -> ExitCode {
         Command::Classify(args) => classify::run(&args),
         Command::Inspect(args) => inspect::run(&args),
         Command::Explain(args) => explain::run(&args),
+        #[cfg(feature = "documents")]
+        Command::Text(args) => text::run(&args),
         #[cfg(feature = "bench")]
         Command::Bench(args) => bench::run(&args),
         #[cfg(feature = "serve")]

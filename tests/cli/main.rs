@@ -14,5 +14,7 @@ mod long_runs;
 mod multi_output;
 mod parts;
 mod program;
+#[cfg(feature = "documents")]
+mod readers;
 mod report;
 mod transcripts;

@@ -146,7 +146,7 @@ impl Many {
             Err(error) => return Ok(Item::Failed(error)),
         };
         let Some(run) = &mut self.run else { return Ok(Item::Failed(closed())) };
-        let document = Document { source: PathBuf::new(), id, text: Ok(text.clone()) };
+        let document = Document { source: PathBuf::new(), id, text: Ok(text.clone()), places: None };
         py.detach(|| unlocked(run).push(document));
         Ok(Item::Text(text))
     }

@@ -389,6 +389,7 @@ fn extract_one(
 ) -> Result<ExitCode> {
     advice.iter().for_each(|advice| eprintln!("{advice}"));
     let Some(Document { source, text, .. }) = documents.next() else { return Ok(ExitCode::SUCCESS) };
+    documents.warnings.iter().for_each(|warning| eprintln!("{warning}"));
     let in_file = |e: Error| e.at(Place::File(source.clone()));
     let text = text?;
     let request = run.request(&text).map_err(in_file)?;
@@ -484,6 +485,7 @@ fn take_all(
             let document = documents.next();
             documents.warnings.drain(..).for_each(|warning| progress.message(&warning));
             more = document.is_some();
+            progress.totals.pages_without_text = documents.pages_without_text;
             document.into_iter().for_each(|document| run.push(document));
         }
         let Some(done) = run.pop()? else { return Ok(stop) };

@@ -11,7 +11,8 @@ use crate::extract::corpus::{Encoding, GroundingOptions, TextOptions};
 pub(super) struct DocumentArgs {
     /// Read these texts: files, folders, or quoted patterns such as 'mails/**/*.txt' (`-` = standard input)
     ///
-    /// Folders are read with all folders in them, by name; hidden files are left out.
+    /// Folders are read with all folders in them, by name; hidden files are left out. PDF, .eml, .mbox,
+    /// .html, .docx and .hocr files are read as `ffwd text` prints them; attachments are texts of their own.
     #[arg(required = true)]
     files: Vec<PathBuf>,
     /// Of folders, read only files whose name matches PATTERN, such as '*.txt' (repeatable)
@@ -53,6 +54,10 @@ impl DocumentArgs {
             parquet: Some(super::parquet_texts::open),
             #[cfg(not(feature = "parquet"))]
             parquet: None,
+            #[cfg(feature = "documents")]
+            document: Some(crate::documents::texts),
+            #[cfg(not(feature = "documents"))]
+            document: None,
         }
     }
 }

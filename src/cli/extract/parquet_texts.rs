@@ -125,11 +125,11 @@ impl Iterator for ParquetTexts {
         if let Err(error) = read {
             // What follows a broken page cannot be found.
             (self.columns, self.group) = (None, self.file.num_row_groups());
-            return Some(Document { text: Err(broken(&source, &error)), source, id: None });
+            return Some(Document { text: Err(broken(&source, &error)), source, id: None, places: None });
         }
         let (id, text) = self.rows.pop_front()?;
         let text = text.map_err(|e| e.at(Place::File(source.clone())));
-        Some(Document { source, id, text })
+        Some(Document { source, id, text, places: None })
     }
 }
 

@@ -26,6 +26,8 @@ pub(super) struct Totals {
     /// Texts that were cut, and their parts.
     cut: usize,
     parts: usize,
+    /// Pages that show something, but have no text.
+    pub pages_without_text: usize,
     tokens: usize,
     forwards: usize,
     forced: usize,
@@ -167,6 +169,11 @@ impl Progress {
             0 => {}
             1 => eprintln!("1 text was cut into {} parts", totals.parts),
             cut => eprintln!("{cut} texts were cut into {} parts", totals.parts),
+        }
+        match totals.pages_without_text {
+            0 => {}
+            1 => eprintln!("1 page has no text that can be read"),
+            pages => eprintln!("{pages} pages have no text that can be read"),
         }
         let resumed = match totals.resumed {
             0 => String::new(),

@@ -56,7 +56,7 @@ impl<S: AsRef<str>, I: Iterator<Item = S>, R> Iterator for Records<I, R> {
             && let Some(text) = self.texts.next()
         {
             let text = Ok(text.as_ref().to_owned());
-            self.run.push(Document { source: PathBuf::new(), id: None, text });
+            self.run.push(Document { source: PathBuf::new(), id: None, text, places: None });
         }
         self.take().transpose().map(|extraction| extraction.and_then(self.read))
     }

@@ -2,10 +2,12 @@
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use ffwd_engine::text::decode;
 use serde_json::Value;
 
+use super::places::Places;
 use crate::error::{Error, ErrorKind, Place, Result};
 
 /// Maximum length of a text in bytes.
@@ -22,6 +24,8 @@ pub struct Document {
     pub id: Option<Value>,
     /// The text, or why it cannot be read.
     pub text: Result<String>,
+    /// Where its words stand, if it has pages.
+    pub places: Option<Arc<Places>>,
 }
 
 /// Returns a line or row of a file, as compilers write it.
@@ -41,7 +45,10 @@ pub fn read_text(path: &Path) -> Result<String> {
 }
 
 /// Reads a file, or standard input for `-`.
-pub(super) fn read_bytes(path: &Path) -> Result<Vec<u8>> {
+///
+/// # Errors
+/// `Io` if it cannot be read, `TooComplex` if it is larger than [`MAX_INPUT`].
+pub fn read_bytes(path: &Path) -> Result<Vec<u8>> {
     let fail = |e: &std::io::Error| Error::io(path, e);
     let mut bytes = Vec::new();
     if path == Path::new("-") {

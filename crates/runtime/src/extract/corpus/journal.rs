@@ -481,7 +481,7 @@ mod tests {
     }
 
     fn task(number: usize, source: &str, id: Option<Value>) -> Task {
-        Task { number, source: source.into(), id, key: None }
+        Task { number, source: source.into(), id, places: None, key: None }
     }
 
     #[test]

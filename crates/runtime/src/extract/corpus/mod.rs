@@ -7,6 +7,7 @@
 //! | file | subject |
 //! | --- | --- |
 //! | `document`, `texts`, `separated`, `encoding` | where texts come from |
+//! | `places` | pages and boxes of words |
 //! | `run`, `parts` | the texts in work |
 //! | `task`, `line`, `grounding` | a text, and what is written about it |
 //! | `journal`, `made_by` | the lines, and what made them |
@@ -29,6 +30,7 @@ mod grounding;
 mod journal;
 mod line;
 mod parts;
+mod places;
 mod provenance;
 mod report;
 mod run;
@@ -37,12 +39,13 @@ mod table;
 mod task;
 mod texts;
 
-pub use document::{Document, MAX_INPUT, place, read_text};
+pub use document::{Document, MAX_INPUT, place, read_bytes, read_text};
 pub use encoding::Encoding;
 pub use grounding::{Grounding, GroundingOptions};
 pub use journal::replace;
 pub use line::Outcome;
+pub use places::{Places, WordPlace};
 pub use run::{CorpusOptions, CorpusRun, Done, Ended, SetRequest, Start, is_output};
 pub use table::{Columns, Lines, TableFormat, WriteTable, text_of};
 pub use task::Task;
-pub use texts::{DocumentReader, OpenTable, TextOptions};
+pub use texts::{DocumentReader, DocumentTexts, OpenTable, ReadDocument, TextOptions};

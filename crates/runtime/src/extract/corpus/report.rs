@@ -25,6 +25,7 @@ use serde_json::Value;
 
 use super::grounding::Grounding;
 use super::journal::{Journal, Resume};
+use super::places::Places;
 use crate::decode::{Output, TokenSource, leaf_values};
 use crate::error::{Error, ErrorKind, Place, Result};
 use crate::extract::{ValueSpans, spans_of};
@@ -62,6 +63,12 @@ struct ShownField {
     /// The span in characters, if the value has exactly one.
     #[serde(skip_serializing_if = "Option::is_none")]
     span: Option<[usize; 2]>,
+    /// The same in bytes of the text, or of its part.
+    #[serde(skip)]
+    bytes: Option<Range<usize>>,
+    /// The page of the span.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    page: Option<u32>,
     /// The member of the value in the line's `confidence`.
     #[serde(skip_serializing_if = "Option::is_none")]
     confidence: Option<Value>,
@@ -102,13 +109,12 @@ impl Shown {
         let spans = spans_of(record, &output.source_spans, text);
         let fields = leaf_values(record.as_bytes()).into_iter().map(|leaf| {
             let written = &record[leaf.bytes];
+            let span = spans.iter().find(|value| value.pointer == leaf.pointer).and_then(ValueSpans::unique);
             ShownField {
                 value: serde_json::from_str(written).unwrap_or_else(|_| written.to_owned()),
-                span: spans
-                    .iter()
-                    .find(|value| value.pointer == leaf.pointer)
-                    .and_then(ValueSpans::unique)
-                    .map(|span| [span.chars.start, span.chars.end]),
+                span: span.map(|span| [span.chars.start, span.chars.end]),
+                bytes: span.map(|span| span.bytes.clone()),
+                page: None,
                 confidence: grounding.confidence.as_ref().and_then(|all| all.get(&leaf.pointer)).cloned(),
                 pointer: leaf.pointer,
             }
@@ -127,6 +133,14 @@ impl Shown {
             tokens: tokens(output, vocab),
             forwards: output.stats.forwards,
             seconds: output.stats.seconds,
+        }
+    }
+
+    /// Adds the pages of the spans, in a part of a text that begins at this byte.
+    pub(super) fn add_pages(&mut self, places: &Places, begin: usize) {
+        for field in &mut self.fields {
+            let bytes = field.bytes.as_ref().map(|bytes| begin + bytes.start..begin + bytes.end);
+            field.page = bytes.and_then(|bytes| places.of(&bytes)).map(|(page, _)| page);
         }
     }
 

@@ -121,7 +121,7 @@ enum TextInWork {
 /// let limit = Box::new(|request: ffwd::Request| Ok(request.max_tokens(64)));
 /// let mut run = CorpusRun::new(engine, extractor, CorpusOptions::default(), limit)?;
 /// for (source, text) in [("a.txt", "Total: 12.50 EUR"), ("b.txt", "To pay: 7 EUR")] {
-///     run.push(Document { source: source.into(), id: None, text: Ok(text.into()) });
+///     run.push(Document { source: source.into(), id: None, text: Ok(text.into()), places: None });
 /// }
 /// while let Some(done) = run.pop()? {
 ///     // {"source":"a.txt","record":{"total":12.50},"finish":"stop"}
@@ -215,8 +215,8 @@ impl CorpusRun {
 
     /// Gives a text to the run.
     pub fn push(&mut self, document: Document) {
-        let Document { source, id, text } = document;
-        let mut task = Task { number: self.begun, source, id, key: None };
+        let Document { source, id, text, places } = document;
+        let mut task = Task { number: self.begun, source, id, places, key: None };
         self.begun += 1;
         if let (Some(journal), Ok(text)) = (&mut self.journal, &text) {
             let key = Key { run: self.run, text: text_digest(text) };
@@ -342,7 +342,10 @@ impl CorpusRun {
     }
 
     /// Takes the outcome of a text, or of a part of one; the parts of a text come in their order.
-    fn take_part(&mut self, part: TextPart, outcome: Result<Outcome>) -> Result<Option<Done>> {
+    fn take_part(&mut self, part: TextPart, mut outcome: Result<Outcome>) -> Result<Option<Done>> {
+        if let (Some(places), Ok(Outcome { shown: Some(shown), .. })) = (&part.task.places, &mut outcome) {
+            shown.add_pages(places, part.chunk.as_ref().map_or(0, |chunk| chunk.bytes.start));
+        }
         self.show(&part, &outcome)?;
         let TextPart { task, text, chunk, last } = part;
         let Some(chunk) = chunk else { return self.take(&task, 1, outcome).map(Some) };
@@ -382,7 +385,13 @@ impl CorpusRun {
     }
 
     /// Writes the outcome of a text.
-    fn take(&mut self, task: &Arc<Task>, parts: usize, outcome: Result<Outcome>) -> Result<Done> {
+    fn take(&mut self, task: &Arc<Task>, parts: usize, mut outcome: Result<Outcome>) -> Result<Done> {
+        if let (Some(places), Ok(outcome)) = (&task.places, &mut outcome) {
+            let records = outcome.records.iter_mut().flatten().map(|(_, grounding)| grounding);
+            let all =
+                records.chain([&mut outcome.grounding]).filter_map(|grounding| grounding.spans.as_mut());
+            all.for_each(|spans| places.add_to(spans));
+        }
         let done = Done { task: Task::clone(task), parts, outcome: Some(outcome), claim: 0 };
         if let Some(journal) = &mut self.journal
             && let Some(line) = done.line()?

@@ -115,12 +115,14 @@ impl Iterator for SeparatedTexts {
             (Ok(true), None) => (self.record.len() != fields).then(|| invalid(&source, "")),
         };
         match fault {
-            Some(error) if !self.lenient => return Some(Document { source, id: None, text: Err(error) }),
+            Some(error) if !self.lenient => {
+                return Some(Document { source, id: None, text: Err(error), places: None });
+            }
             fault => self.faults += usize::from(fault.is_some()),
         }
         let field = |at: usize| self.record.get(at).unwrap_or_default().to_owned();
         let id = self.id.map(|at| Value::String(field(at)));
-        Some(Document { id, text: Ok(field(self.text)), source })
+        Some(Document { id, text: Ok(field(self.text)), source, places: None })
     }
 }
 

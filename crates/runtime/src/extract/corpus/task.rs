@@ -1,10 +1,12 @@
 //! A text of a run, and what its record is known by.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use serde::Serialize;
 use serde_json::Value;
 
+use super::places::Places;
 use crate::error::{Error, ErrorKind, Place, Result};
 
 /// A text of a run.
@@ -16,6 +18,8 @@ pub struct Task {
     pub source: PathBuf,
     /// See [`Document`](super::Document).
     pub id: Option<Value>,
+    /// See [`Document`](super::Document).
+    pub(super) places: Option<Arc<Places>>,
     /// Only with a journal.
     pub(super) key: Option<Key>,
 }

@@ -17,7 +17,7 @@ use serde_json::Value;
 
 use ffwd_engine::text::decode;
 
-use super::document::{BUFFER, Document, MAX_INPUT, place, read_bytes, read_text};
+use super::document::{BUFFER, Document, MAX_INPUT, place, read_bytes};
 use super::encoding::{Decoded, Encoding};
 use super::separated::SeparatedTexts;
 use super::table::no_parquet;
@@ -26,6 +26,20 @@ use crate::error::{Error, ErrorKind, Place, Result};
 /// Opens a table with a column of texts, and a column of identifiers if one is named: the number of its
 /// rows, and the texts.
 pub type OpenTable = fn(&Path, &str, Option<&str>) -> Result<(usize, Box<dyn Iterator<Item = Document>>)>;
+
+/// Reads a file of a kind that holds text among other things, such as PDF, if it is one.
+pub type ReadDocument = fn(&Path, &[u8]) -> Result<Option<DocumentTexts>>;
+
+/// The texts of a file.
+#[derive(Debug, Default)]
+pub struct DocumentTexts {
+    /// The text of the file, and those of what is attached to it.
+    pub documents: Vec<Document>,
+    /// What was not read.
+    pub warnings: Vec<String>,
+    /// Number of pages that show something, but have no text.
+    pub pages_without_text: usize,
+}
 
 /// Which texts are read, and how.
 #[derive(Debug, Clone, Default)]
@@ -45,6 +59,8 @@ pub struct TextOptions {
     pub lenient: bool,
     /// Opens files that end in `.parquet`.
     pub parquet: Option<OpenTable>,
+    /// Reads files that are not plain text.
+    pub document: Option<ReadDocument>,
 }
 
 /// Reads one text after the other.
@@ -52,14 +68,42 @@ pub struct DocumentReader<'a> {
     files: std::vec::IntoIter<PathBuf>,
     args: &'a TextOptions,
     rows: Option<Rows>,
+    /// The texts of the last file that are left.
+    left: std::vec::IntoIter<Document>,
     /// What is to be said about files that were read.
     pub warnings: Vec<String>,
+    /// Number of pages so far that show something, but have no text.
+    pub pages_without_text: usize,
 }
 
 impl DocumentReader<'_> {
+    /// Reads a file that is no table.
+    fn read(&self, path: &Path) -> Result<DocumentTexts> {
+        let bytes = read_bytes(path)?;
+        if let Some(read) = self.args.document
+            && let Some(texts) = read(path, &bytes)?
+        {
+            return Ok(texts);
+        }
+        if bytes.starts_with(b"%PDF-") || bytes.starts_with(b"PK\x03\x04") {
+            let error = Error::new(ErrorKind::Unsupported, "this file is no plain text");
+            let error = error.hint("the feature `documents`, which is part of `full`, reads PDF and .docx");
+            return Err(error.at(Place::File(path.into())));
+        }
+        let text = match self.args.encoding {
+            None => decode(bytes).map_err(|e| e.at(Place::File(path.into()))),
+            Some(encoding) => encoding.decode(path, bytes),
+        };
+        let document = Document { text: Ok(text?), source: path.into(), id: None, places: None };
+        Ok(DocumentTexts { documents: vec![document], ..DocumentTexts::default() })
+    }
+
     /// Returns the number of texts, if it is known before they are read.
     pub fn known_len(&self) -> Option<usize> {
-        let Some(text) = &self.args.text_field else { return Some(self.files.len()) };
+        let Some(text) = &self.args.text_field else {
+            let many = self.files.as_slice().iter().any(|file| may_hold_files(file));
+            return (!many).then_some(self.files.len());
+        };
         self.files.as_slice().iter().map(|file| parquet_rows(file, text, self.args.parquet)).sum()
     }
 }
@@ -111,12 +155,19 @@ impl TextOptions {
     pub fn are_many(&self, files: &[PathBuf]) -> bool {
         files.len() > 1
             || self.text_field.is_some()
-            || self.files.iter().any(|f| f.is_dir() || is_pattern(f) && !f.exists())
+            || self.files.iter().any(|f| f.is_dir() || is_pattern(f) && !f.exists() || may_hold_files(f))
     }
 
     /// Reads the texts of the files.
     pub fn read(&self, files: Vec<PathBuf>) -> DocumentReader<'_> {
-        DocumentReader { files: files.into_iter(), args: self, rows: None, warnings: Vec::new() }
+        DocumentReader {
+            files: files.into_iter(),
+            args: self,
+            rows: None,
+            left: Vec::new().into_iter(),
+            warnings: Vec::new(),
+            pages_without_text: 0,
+        }
     }
 }
 
@@ -169,6 +220,9 @@ impl Iterator for DocumentReader<'_> {
 
     fn next(&mut self) -> Option<Document> {
         loop {
+            if let Some(document) = self.left.next() {
+                return Some(document);
+            }
             if let Some(rows) = &mut self.rows {
                 match rows.next(self.args) {
                     Some(document) => return Some(document),
@@ -181,18 +235,26 @@ impl Iterator for DocumentReader<'_> {
             }
             let path = self.files.next()?;
             if let Some(error) = unreadable_folder(&path) {
-                return Some(Document { source: path, id: None, text: Err(error) });
+                return Some(Document { source: path, id: None, text: Err(error), places: None });
             }
             if self.args.text_field.is_none() && !is_parquet(&path) {
-                let text = match self.args.encoding {
-                    None => read_text(&path),
-                    Some(encoding) => read_bytes(&path).and_then(|bytes| encoding.decode(&path, bytes)),
-                };
-                return Some(Document { text, source: path, id: None });
+                match self.read(&path) {
+                    Ok(texts) => {
+                        self.warnings.extend(texts.warnings);
+                        self.pages_without_text += texts.pages_without_text;
+                        self.left = texts.documents.into_iter();
+                    }
+                    Err(error) => {
+                        return Some(Document { source: path, id: None, text: Err(error), places: None });
+                    }
+                }
+                continue;
             }
             match Rows::open(&path, self.args, &mut self.warnings) {
                 Ok(rows) => self.rows = Some(rows),
-                Err(error) => return Some(Document { source: path, id: None, text: Err(error) }),
+                Err(error) => {
+                    return Some(Document { source: path, id: None, text: Err(error), places: None });
+                }
             }
         }
     }
@@ -265,7 +327,7 @@ impl Rows {
                         Ok((id, text)) => (id, Ok(text)),
                         Err(e) => (None, Err(e.at(Place::File(source.clone())))),
                     };
-                return Some(Document { source, id, text });
+                return Some(Document { source, id, text, places: None });
             },
             Rows::Table(texts) => texts.next(),
         }
@@ -284,6 +346,11 @@ fn unreadable_folder(path: &Path) -> Option<Error> {
 /// Returns the number of rows of a Parquet file. A file that cannot be read is one failure.
 fn parquet_rows(file: &Path, text: &str, open: Option<OpenTable>) -> Option<usize> {
     Some(is_parquet(file).then(|| open.map(|open| open(file, text, None)))??.map_or(1, |table| table.0))
+}
+
+/// Returns true if a file may hold others by its name: an e-mail or a mailbox.
+fn may_hold_files(path: &Path) -> bool {
+    path.extension().is_some_and(|e| e.eq_ignore_ascii_case("eml") || e.eq_ignore_ascii_case("mbox"))
 }
 
 /// Returns true if a file is Parquet by its name.

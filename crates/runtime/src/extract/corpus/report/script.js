@@ -73,7 +73,7 @@ addEventListener('DOMContentLoaded', () => {
         } else cell.append(make('span', { class: 'none' }, 'none'));
         cells.push(cell);
       }
-      cells.push(make('td', { class: 'number' }, f.span ? `${f.span[0]}–${f.span[1]}` : make('span', { class: 'none' }, 'none')));
+      cells.push(make('td', { class: 'number' }, f.span ? `${f.page ? `page ${f.page}, ` : ''}${f.span[0]}–${f.span[1]}` : make('span', { class: 'none' }, 'none')));
       table.append(make('tr', { 'data-fields': i }, ...cells));
     });
     return table;

@@ -1,0 +1,183 @@
+//! E-mails and mailboxes: headers as text, the body, and each attachment as a text of its own.
+//!
+//! # Cost
+//! Decoding each part, and reading each attachment by its own reader.
+
+use std::io::Cursor;
+use std::path::Path;
+
+use ffwd_engine::text::decode;
+use ffwd_engine::{Error, ErrorKind, Result};
+use mail_parser::mailbox::mbox::MessageIterator;
+use mail_parser::{Address, Message, MessageParser, MessagePart, MimeHeaders, PartType};
+
+use crate::document::Text;
+use crate::{Reader, broken, html, read_nested};
+
+/// Levels of e-mails in e-mails.
+const MAX_DEPTH: usize = 8;
+/// Largest number of attachments of an e-mail, and of e-mails in a mailbox.
+const MAX_PARTS: usize = 100_000;
+
+pub(crate) struct Mail;
+
+impl Reader for Mail {
+    fn endings(&self) -> &'static [&'static str] {
+        &["eml"]
+    }
+
+    fn read(&self, bytes: &[u8], depth: usize) -> Result<Vec<Text>> {
+        let message = MessageParser::default().parse(bytes).filter(|message| !message.headers().is_empty());
+        message.map_or_else(|| Err(broken("e-mail", &"it has no headers")), |message| texts(&message, depth))
+    }
+}
+
+pub(crate) struct Mailbox;
+
+impl Reader for Mailbox {
+    fn endings(&self) -> &'static [&'static str] {
+        &["mbox"]
+    }
+
+    fn read(&self, bytes: &[u8], depth: usize) -> Result<Vec<Text>> {
+        let mut all = Vec::new();
+        for (number, message) in (1..).zip(MessageIterator::new(Cursor::new(bytes))) {
+            check_count(number)?;
+            let message = message.map_err(|error| broken("mailbox", &format!("{error:?}")))?;
+            let texts = Mail.read(message.contents(), depth);
+            all.extend(texts?.into_iter().map(|text| inside(&number.to_string(), text)));
+        }
+        Ok(all)
+    }
+}
+
+fn check_count(number: usize) -> Result<()> {
+    match number > MAX_PARTS {
+        true => Err(Error::new(ErrorKind::TooComplex, format!("it has more than {MAX_PARTS} parts"))),
+        false => Ok(()),
+    }
+}
+
+/// Returns a text with the path of the document around it.
+fn inside(name: &str, mut text: Text) -> Text {
+    text.name = if text.name.is_empty() { name.to_owned() } else { format!("{name}#{}", text.name) };
+    text
+}
+
+/// Returns the text of an e-mail, and those of its attachments.
+fn texts(message: &Message<'_>, depth: usize) -> Result<Vec<Text>> {
+    let mut own = Text { text: headers(message), ..Text::default() };
+    for part in message.text_bodies() {
+        own.text.push('\n');
+        match &part.body {
+            PartType::Html(page) => own.text.push_str(&html::text(page)?),
+            PartType::Text(text) => {
+                own.text.push_str(text.trim_end());
+                own.text.push('\n');
+            }
+            _ => {}
+        }
+    }
+    let mut attached = Vec::new();
+    for (number, part) in (1..).zip(message.attachments()) {
+        check_count(number)?;
+        let name = part.attachment_name().map_or_else(|| format!("part {number}"), str::to_owned);
+        match attachment(&name, part, depth) {
+            Ok(Some(texts)) => attached.extend(texts.into_iter().map(|text| inside(&name, text))),
+            Ok(None) => own.warnings.push(format!("the attachment `{name}` is of a kind that is not read")),
+            Err(error) => own.warnings.push(format!("the attachment `{name}` is not read: {error}")),
+        }
+    }
+    attached.insert(0, own);
+    Ok(attached)
+}
+
+fn headers(message: &Message<'_>) -> String {
+    let addresses = |address: Option<&Address<'_>>| -> Option<String> {
+        let one = |one: &mail_parser::Addr<'_>| match (one.name(), one.address()) {
+            (Some(name), Some(address)) => format!("{name} <{address}>"),
+            (name, address) => name.or(address).unwrap_or_default().to_owned(),
+        };
+        Some(address?.iter().map(one).collect::<Vec<_>>().join(", "))
+    };
+    let all = [
+        ("From", addresses(message.from())),
+        ("To", addresses(message.to())),
+        ("Cc", addresses(message.cc())),
+        ("Date", message.header_raw("Date").map(|date| date.trim().to_owned())),
+        ("Subject", message.subject().map(str::to_owned)),
+    ];
+    let present = all.into_iter().filter_map(|(name, value)| Some((name, value?)));
+    present.map(|(name, value)| format!("{name}: {value}\n")).collect()
+}
+
+/// Reads an attachment; `None` if it is of another kind.
+fn attachment(name: &str, part: &MessagePart<'_>, depth: usize) -> Result<Option<Vec<Text>>> {
+    if depth >= MAX_DEPTH {
+        return Err(Error::new(
+            ErrorKind::TooComplex,
+            format!("more than {MAX_DEPTH} e-mails inside each other"),
+        ));
+    }
+    let one = |text: String| Ok(Some(vec![Text { text, ..Text::default() }]));
+    match &part.body {
+        PartType::Message(message) => texts(message, depth + 1).map(Some),
+        PartType::Html(page) => one(html::text(page)?),
+        PartType::Text(text) => match read_nested(Path::new(name), text.as_bytes(), depth + 1)? {
+            None => one(text.to_string()),
+            texts => Ok(texts),
+        },
+        _ => match read_nested(Path::new(name), part.contents(), depth + 1)? {
+            None if is_plain(name) => one(decode(part.contents().to_vec())?),
+            texts => Ok(texts),
+        },
+    }
+}
+
+/// Returns true if a name is that of a text that is taken as it is.
+fn is_plain(name: &str) -> bool {
+    let ending = Path::new(name).extension().unwrap_or_default().to_ascii_lowercase();
+    ["txt", "md", "csv", "tsv", "json", "xml", "log"].iter().any(|plain| ending == *plain)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MAIL: &str = "From: =?utf-8?q?Zo=C3=AB?= <zoe@example.com>\r\nTo: Ann <ann@example.com>, bob@example.com\r\n\
+        Date: Tue, 14 Apr 2026 10:00:00 +0200\r\nSubject: Order\r\nMIME-Version: 1.0\r\n\
+        Content-Type: multipart/mixed; boundary=b\r\n\r\n\
+        --b\r\nContent-Type: multipart/alternative; boundary=c\r\n\r\n\
+        --c\r\nContent-Type: text/plain; charset=iso-8859-1\r\nContent-Transfer-Encoding: quoted-printable\r\n\r\n\
+        Two lamps f=FCr me.\r\n--c\r\nContent-Type: text/html\r\n\r\n<p>Two lamps</p>\r\n--c--\r\n\
+        --b\r\nContent-Type: text/html; name=page.html\r\nContent-Disposition: attachment; filename=page.html\r\n\r\n\
+        <table><tr><td>1<td>2</table>\r\n\
+        --b\r\nContent-Type: application/zip; name=x.zip\r\nContent-Disposition: attachment\r\n\r\nPK\r\n\
+        --b\r\nContent-Type: message/rfc822\r\n\r\nFrom: c@example.com\r\nSubject: Old\r\n\r\nOld text\r\n--b--\r\n";
+
+    #[test]
+    fn mails_have_headers_a_body_and_attachments() {
+        let texts = Mail.read(MAIL.as_bytes(), 0).unwrap();
+        let names: Vec<&str> = texts.iter().map(|text| &*text.name).collect();
+        assert_eq!(names, ["", "page.html", "part 3"]);
+        assert_eq!(
+            texts[0].text,
+            "From: Zoë <zoe@example.com>\nTo: Ann <ann@example.com>, bob@example.com\n\
+             Date: Tue, 14 Apr 2026 10:00:00 +0200\nSubject: Order\n\nTwo lamps für me.\n"
+        );
+        assert_eq!(texts[1].text, "1  2\n");
+        assert_eq!(texts[2].text, "From: c@example.com\nSubject: Old\n\nOld text\n");
+        assert!(texts[0].warnings[0].contains("`x.zip`"), "{:?}", texts[0].warnings);
+    }
+
+    #[test]
+    fn mailboxes_are_mails_one_after_the_other() {
+        let one = "Subject: A\n\nText\n";
+        let all =
+            format!("From a@b Tue Apr 14 10:00:00 2026\n{one}\nFrom a@b Tue Apr 14 10:00:00 2026\n{one}");
+        let texts = Mailbox.read(all.as_bytes(), 0).unwrap();
+        assert_eq!(texts.iter().map(|text| &*text.name).collect::<Vec<_>>(), ["1", "2"]);
+        assert!(texts.iter().all(|text| text.text == "Subject: A\n\nText\n"), "{texts:?}");
+        assert!(Mail.read(b"", 0).is_err());
+    }
+}
