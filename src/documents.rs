@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-pub use ffwd_documents::{Piece, Text, read};
+pub use ffwd_documents::{PlacedWord, Text, read};
 
 use crate::error::{Error, ErrorKind, Place, Result};
 use crate::extract::corpus::{Document, DocumentTexts, Places, WordPlace};
@@ -31,8 +31,8 @@ pub fn texts(path: &Path, bytes: &[u8]) -> Result<Option<DocumentTexts>> {
         all.warnings.extend(text.warnings.iter().map(|warning| format!("{}: {warning}", source.display())));
         all.pages_without_text += text.pages_without_text;
         let empty = text.text.trim().is_empty() && text.pages_without_text > 0;
-        let place = |piece: Piece| WordPlace { bytes: piece.bytes, page: piece.page, area: piece.area };
-        let places = Places(text.pieces.into_iter().map(place).collect());
+        let place = |word: PlacedWord| WordPlace { bytes: word.bytes, page: word.page, area: word.area };
+        let places = Places(text.words.into_iter().map(place).collect());
         let text = if empty { Err(no_text(&source, text.pages_without_text)) } else { Ok(text.text) };
         let places = (!places.0.is_empty()).then(|| Arc::new(places));
         all.documents.push(Document { source, id: None, text, places });

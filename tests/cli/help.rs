@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 
 use crate::program::{ffwd, succeeds, texts};
 
-const SUBCOMMANDS: [&str; 11] = [
+const SUBCOMMANDS: [&str; 12] = [
     "extract",
     "generate",
     "classify",
@@ -15,6 +15,7 @@ const SUBCOMMANDS: [&str; 11] = [
     "bench",
     "serve",
     "playground",
+    "text",
     "models",
     "completions",
     "man",

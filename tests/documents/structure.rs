@@ -17,7 +17,7 @@ use regex::{Captures, Regex};
 use super::layers::rust_files;
 
 /// The most files that one circle of imports has, in each of the crates.
-const MAX_CIRCLES: [usize; 5] = [3, 5, 5, 2, 2];
+const MAX_CIRCLES: [usize; 6] = [3, 2, 5, 5, 2, 2];
 /// The most methods that a type has, all of its `impl` blocks together.
 const MAX_METHODS: usize = 60;
 
@@ -190,10 +190,17 @@ impl Crate {
     }
 }
 
-fn crates() -> [Crate; 5] {
+fn crates() -> [Crate; 6] {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    ["crates/engine/src", "crates/runtime/src", "crates/serve/src", "crates/bench/src", "src"]
-        .map(|folder| Crate::read(&root.join(folder)))
+    [
+        "crates/engine/src",
+        "crates/documents/src",
+        "crates/runtime/src",
+        "crates/serve/src",
+        "crates/bench/src",
+        "src",
+    ]
+    .map(|folder| Crate::read(&root.join(folder)))
 }
 
 #[test]

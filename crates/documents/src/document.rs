@@ -13,7 +13,7 @@ pub struct Text {
     /// The text. Pages are separated by a form feed.
     pub text: String,
     /// The words with known places, in the order of the text.
-    pub pieces: Vec<Piece>,
+    pub words: Vec<PlacedWord>,
     /// What was not read, or not as it should be.
     pub warnings: Vec<String>,
     /// Number of pages that show something, but have no text.
@@ -22,7 +22,7 @@ pub struct Text {
 
 /// A part of a text with its place.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Piece {
+pub struct PlacedWord {
     /// Byte offsets in the text.
     pub bytes: Range<usize>,
     /// Number of the page; the first is 1.
@@ -37,7 +37,7 @@ impl Text {
     pub(crate) fn push(&mut self, word: &str, page: u32, area: [f32; 4]) {
         let start = self.text.len();
         self.text.push_str(word);
-        self.pieces.push(Piece { bytes: start..self.text.len(), page, area });
+        self.words.push(PlacedWord { bytes: start..self.text.len(), page, area });
     }
 
     /// Ends a page.

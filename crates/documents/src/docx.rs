@@ -13,19 +13,19 @@ use quick_xml::events::Event;
 use zip::ZipArchive;
 
 use crate::document::{MAX_UNPACKED, Text};
-use crate::{Reader, broken};
+use crate::reader::{DocumentKind, Nested, broken};
 
 /// The parts of a file that have text, in their order.
 const PARTS: [&str; 3] = ["word/document.xml", "word/footnotes.xml", "word/endnotes.xml"];
 
 pub(crate) struct Docx;
 
-impl Reader for Docx {
+impl DocumentKind for Docx {
     fn endings(&self) -> &'static [&'static str] {
         &["docx"]
     }
 
-    fn read(&self, bytes: &[u8], _: usize) -> Result<Vec<Text>> {
+    fn read(&self, bytes: &[u8], _: Nested<'_>) -> Result<Vec<Text>> {
         let mut archive = ZipArchive::new(Cursor::new(bytes)).map_err(|error| broken("Word file", &error))?;
         let mut text = String::new();
         for (i, part) in PARTS.iter().enumerate() {
@@ -110,6 +110,7 @@ fn add_part(out: &mut String, xml: &[u8]) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::reader::ALONE;
 
     fn text(body: &str) -> String {
         let mut out = String::new();
@@ -140,7 +141,7 @@ mod tests {
     #[test]
     fn files_that_are_none_are_errors() {
         for bytes in [&b""[..], b"PK\x03\x04", b"no archive at all"] {
-            assert!(Docx.read(bytes, 0).is_err());
+            assert!(Docx.read(bytes, ALONE).is_err());
         }
     }
 }

@@ -10,14 +10,14 @@ use scraper::node::Element;
 
 use crate::document::Text;
 use crate::html::{decode, parse};
-use crate::{Reader, broken};
+use crate::reader::{DocumentKind, Nested, broken};
 
 /// Bytes in which the marks of hOCR are looked for.
 const HEAD: usize = 4096;
 
 pub(crate) struct Hocr;
 
-impl Reader for Hocr {
+impl DocumentKind for Hocr {
     fn endings(&self) -> &'static [&'static str] {
         &["hocr"]
     }
@@ -29,7 +29,7 @@ impl Reader for Hocr {
             .any(|mark| head.windows(mark.len()).any(|part| part == *mark))
     }
 
-    fn read(&self, bytes: &[u8], _: usize) -> Result<Vec<Text>> {
+    fn read(&self, bytes: &[u8], _: Nested<'_>) -> Result<Vec<Text>> {
         let parsed = parse(&decode(bytes))?;
         let (mut out, mut page) = (Text::default(), 0);
         // The box of the word that is open, and what there is of it.
@@ -103,6 +103,7 @@ fn area(element: &Element) -> Option<[f32; 4]> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::reader::ALONE;
 
     #[test]
     fn words_have_their_boxes() {
@@ -110,12 +111,12 @@ mod tests {
             <span class='ocrx_word' title='bbox 10 20 50 30; x_wconf 90'><em>Total</em></span>
             <span class='ocrx_word' title='bbox 60 20 90 30'>12.50</span></span></p></div>
             <div class='ocr_page'><span class='ocr_line'><span class='ocrx_word' title='bbox 1 2 3 4'>End</span></span></div>"#;
-        let text = &Hocr.read(page.as_bytes(), 0).unwrap()[0];
+        let text = &Hocr.read(page.as_bytes(), ALONE).unwrap()[0];
         assert_eq!(text.text, "Total 12.50\n\n\u{c}End\n\u{c}");
         let pieces: Vec<_> =
-            text.pieces.iter().map(|piece| (&text.text[piece.bytes.clone()], piece.page)).collect();
+            text.words.iter().map(|word| (&text.text[word.bytes.clone()], word.page)).collect();
         assert_eq!(pieces, [("Total", 1), ("12.50", 1), ("End", 2)]);
-        assert_eq!(text.pieces[0].area, [10.0, 20.0, 50.0, 30.0]);
-        assert!(Hocr.read(b"<p>x</p>", 0).is_err());
+        assert_eq!(text.words[0].area, [10.0, 20.0, 50.0, 30.0]);
+        assert!(Hocr.read(b"<p>x</p>", ALONE).is_err());
     }
 }

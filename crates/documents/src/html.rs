@@ -8,8 +8,8 @@ use ffwd_engine::{Error, ErrorKind, Result};
 use scraper::node::Element;
 use scraper::{Html as Parsed, Node};
 
-use crate::Reader;
 use crate::document::Text;
+use crate::reader::{DocumentKind, Nested};
 
 /// Largest number of elements inside each other. Parsing looks at all of them for each element.
 const MAX_OPEN: usize = 10_000;
@@ -26,12 +26,12 @@ const FORMATS: [&str; 14] =
 
 pub(crate) struct Html;
 
-impl Reader for Html {
+impl DocumentKind for Html {
     fn endings(&self) -> &'static [&'static str] {
         &["html", "htm", "xhtml"]
     }
 
-    fn read(&self, bytes: &[u8], _: usize) -> Result<Vec<Text>> {
+    fn read(&self, bytes: &[u8], _: Nested<'_>) -> Result<Vec<Text>> {
         Ok(vec![Text { text: text(&decode(bytes))?, ..Text::default() }])
     }
 }

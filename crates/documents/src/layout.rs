@@ -310,11 +310,8 @@ mod tests {
     fn page(glyphs: Vec<Vec<Glyph>>) -> String {
         let mut out = Text::default();
         add_page(&mut out, 1, &mut glyphs.concat());
-        for piece in &out.pieces {
-            assert!(
-                !out.text[piece.bytes.clone()].contains(' ') && piece.area[0] < piece.area[2],
-                "{piece:?}"
-            );
+        for word in &out.words {
+            assert!(!out.text[word.bytes.clone()].contains(' ') && word.area[0] < word.area[2], "{word:?}");
         }
         out.text
     }

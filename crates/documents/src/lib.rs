@@ -2,7 +2,7 @@
 //!
 //! | file | subject |
 //! | --- | --- |
-//! | `document` | what a reader returns |
+//! | `reader`, `document` | what a reader is, and what it returns |
 //! | `pdf`, `layout` | glyphs of PDF pages, and lines and columns made of them |
 //! | `mail` | e-mails and mailboxes with their attachments |
 //! | `html`, `hocr` | web pages, and text with boxes that another program has recognised |
@@ -26,35 +26,20 @@ mod html;
 mod layout;
 mod mail;
 mod pdf;
+mod reader;
 
-pub use document::{MAX_UNPACKED, Piece, Text};
+pub use document::{MAX_UNPACKED, PlacedWord, Text};
 
 use std::path::Path;
 
+use ffwd_engine::Result;
 use ffwd_engine::error::Place;
-use ffwd_engine::{Error, ErrorKind, Result};
+use reader::{DocumentKind, Nested};
 
-/// A kind of documents.
-trait Reader: Sync {
-    /// The endings of names.
-    fn endings(&self) -> &'static [&'static str];
-
-    /// Returns true if a file begins like this kind.
-    fn is_begin(&self, _: &[u8]) -> bool {
-        false
-    }
-
-    /// Reads a file: its text, and those of what is attached.
-    ///
-    /// # Errors
-    /// If nothing of it can be read.
-    fn read(&self, bytes: &[u8], depth: usize) -> Result<Vec<Text>>;
-}
-
-const READERS: [&dyn Reader; 6] =
+const READERS: [&dyn DocumentKind; 6] =
     [&pdf::Pdf, &mail::Mail, &mail::Mailbox, &hocr::Hocr, &html::Html, &docx::Docx];
 
-fn reader(name: &Path, bytes: &[u8]) -> Option<&'static dyn Reader> {
+fn reader(name: &Path, bytes: &[u8]) -> Option<&'static dyn DocumentKind> {
     let ending = name.extension().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
     let by_begin = READERS.into_iter().find(|reader| reader.is_begin(bytes));
     by_begin.or_else(|| READERS.into_iter().find(|reader| reader.endings().contains(&&*ending)))
@@ -78,15 +63,10 @@ fn reader(name: &Path, bytes: &[u8]) -> Option<&'static dyn Reader> {
 /// # }
 /// ```
 pub fn read(name: &Path, bytes: &[u8]) -> Result<Option<Vec<Text>>> {
-    read_nested(name, bytes, 0)
+    read_any(name, bytes, Nested { read: &read_any, depth: 0 })
 }
 
-/// The same, inside of other documents.
-fn read_nested(name: &Path, bytes: &[u8], depth: usize) -> Result<Option<Vec<Text>>> {
+fn read_any(name: &Path, bytes: &[u8], nested: Nested<'_>) -> Result<Option<Vec<Text>>> {
     let Some(reader) = reader(name, bytes) else { return Ok(None) };
-    reader.read(bytes, depth).map(Some).map_err(|error| error.at(Place::File(name.into())))
-}
-
-fn broken(what: &str, why: &dyn std::fmt::Display) -> Error {
-    Error::new(ErrorKind::Io, format!("this is no {what} that can be read: {why}"))
+    reader.read(bytes, nested).map(Some).map_err(|error| error.at(Place::File(name.into())))
 }

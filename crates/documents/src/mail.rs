@@ -12,39 +12,38 @@ use mail_parser::mailbox::mbox::MessageIterator;
 use mail_parser::{Address, Message, MessageParser, MessagePart, MimeHeaders, PartType};
 
 use crate::document::Text;
-use crate::{Reader, broken, html, read_nested};
+use crate::html;
+use crate::reader::{DocumentKind, Nested, broken};
 
-/// Levels of e-mails in e-mails.
-const MAX_DEPTH: usize = 8;
 /// Largest number of attachments of an e-mail, and of e-mails in a mailbox.
 const MAX_PARTS: usize = 100_000;
 
 pub(crate) struct Mail;
 
-impl Reader for Mail {
+impl DocumentKind for Mail {
     fn endings(&self) -> &'static [&'static str] {
         &["eml"]
     }
 
-    fn read(&self, bytes: &[u8], depth: usize) -> Result<Vec<Text>> {
+    fn read(&self, bytes: &[u8], nested: Nested<'_>) -> Result<Vec<Text>> {
         let message = MessageParser::default().parse(bytes).filter(|message| !message.headers().is_empty());
-        message.map_or_else(|| Err(broken("e-mail", &"it has no headers")), |message| texts(&message, depth))
+        message.map_or_else(|| Err(broken("e-mail", &"it has no headers")), |message| texts(&message, nested))
     }
 }
 
 pub(crate) struct Mailbox;
 
-impl Reader for Mailbox {
+impl DocumentKind for Mailbox {
     fn endings(&self) -> &'static [&'static str] {
         &["mbox"]
     }
 
-    fn read(&self, bytes: &[u8], depth: usize) -> Result<Vec<Text>> {
+    fn read(&self, bytes: &[u8], nested: Nested<'_>) -> Result<Vec<Text>> {
         let mut all = Vec::new();
         for (number, message) in (1..).zip(MessageIterator::new(Cursor::new(bytes))) {
             check_count(number)?;
             let message = message.map_err(|error| broken("mailbox", &format!("{error:?}")))?;
-            let texts = Mail.read(message.contents(), depth);
+            let texts = Mail.read(message.contents(), nested);
             all.extend(texts?.into_iter().map(|text| inside(&number.to_string(), text)));
         }
         Ok(all)
@@ -65,7 +64,7 @@ fn inside(name: &str, mut text: Text) -> Text {
 }
 
 /// Returns the text of an e-mail, and those of its attachments.
-fn texts(message: &Message<'_>, depth: usize) -> Result<Vec<Text>> {
+fn texts(message: &Message<'_>, nested: Nested<'_>) -> Result<Vec<Text>> {
     let mut own = Text { text: headers(message), ..Text::default() };
     for part in message.text_bodies() {
         own.text.push('\n');
@@ -82,7 +81,7 @@ fn texts(message: &Message<'_>, depth: usize) -> Result<Vec<Text>> {
     for (number, part) in (1..).zip(message.attachments()) {
         check_count(number)?;
         let name = part.attachment_name().map_or_else(|| format!("part {number}"), str::to_owned);
-        match attachment(&name, part, depth) {
+        match attachment(&name, part, nested) {
             Ok(Some(texts)) => attached.extend(texts.into_iter().map(|text| inside(&name, text))),
             Ok(None) => own.warnings.push(format!("the attachment `{name}` is of a kind that is not read")),
             Err(error) => own.warnings.push(format!("the attachment `{name}` is not read: {error}")),
@@ -112,22 +111,17 @@ fn headers(message: &Message<'_>) -> String {
 }
 
 /// Reads an attachment; `None` if it is of another kind.
-fn attachment(name: &str, part: &MessagePart<'_>, depth: usize) -> Result<Option<Vec<Text>>> {
-    if depth >= MAX_DEPTH {
-        return Err(Error::new(
-            ErrorKind::TooComplex,
-            format!("more than {MAX_DEPTH} e-mails inside each other"),
-        ));
-    }
+fn attachment(name: &str, part: &MessagePart<'_>, nested: Nested<'_>) -> Result<Option<Vec<Text>>> {
+    let nested = nested.deeper()?;
     let one = |text: String| Ok(Some(vec![Text { text, ..Text::default() }]));
     match &part.body {
-        PartType::Message(message) => texts(message, depth + 1).map(Some),
+        PartType::Message(message) => texts(message, nested).map(Some),
         PartType::Html(page) => one(html::text(page)?),
-        PartType::Text(text) => match read_nested(Path::new(name), text.as_bytes(), depth + 1)? {
+        PartType::Text(text) => match (nested.read)(Path::new(name), text.as_bytes(), nested)? {
             None => one(text.to_string()),
             texts => Ok(texts),
         },
-        _ => match read_nested(Path::new(name), part.contents(), depth + 1)? {
+        _ => match (nested.read)(Path::new(name), part.contents(), nested)? {
             None if is_plain(name) => one(decode(part.contents().to_vec())?),
             texts => Ok(texts),
         },
@@ -144,6 +138,14 @@ fn is_plain(name: &str) -> bool {
 mod tests {
     use super::*;
 
+    /// Web pages are the only documents inside.
+    const NESTED: Nested<'static> = Nested {
+        read: &|name, bytes, nested| {
+            let is_page = name.extension().is_some_and(|ending| ending == "html");
+            is_page.then(|| html::Html.read(bytes, nested)).transpose()
+        },
+        depth: 0,
+    };
     const MAIL: &str = "From: =?utf-8?q?Zo=C3=AB?= <zoe@example.com>\r\nTo: Ann <ann@example.com>, bob@example.com\r\n\
         Date: Tue, 14 Apr 2026 10:00:00 +0200\r\nSubject: Order\r\nMIME-Version: 1.0\r\n\
         Content-Type: multipart/mixed; boundary=b\r\n\r\n\
@@ -157,7 +159,7 @@ mod tests {
 
     #[test]
     fn mails_have_headers_a_body_and_attachments() {
-        let texts = Mail.read(MAIL.as_bytes(), 0).unwrap();
+        let texts = Mail.read(MAIL.as_bytes(), NESTED).unwrap();
         let names: Vec<&str> = texts.iter().map(|text| &*text.name).collect();
         assert_eq!(names, ["", "page.html", "part 3"]);
         assert_eq!(
@@ -175,9 +177,9 @@ mod tests {
         let one = "Subject: A\n\nText\n";
         let all =
             format!("From a@b Tue Apr 14 10:00:00 2026\n{one}\nFrom a@b Tue Apr 14 10:00:00 2026\n{one}");
-        let texts = Mailbox.read(all.as_bytes(), 0).unwrap();
+        let texts = Mailbox.read(all.as_bytes(), NESTED).unwrap();
         assert_eq!(texts.iter().map(|text| &*text.name).collect::<Vec<_>>(), ["1", "2"]);
         assert!(texts.iter().all(|text| text.text == "Subject: A\n\nText\n"), "{texts:?}");
-        assert!(Mail.read(b"", 0).is_err());
+        assert!(Mail.read(b"", NESTED).is_err());
     }
 }

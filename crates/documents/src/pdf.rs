@@ -20,7 +20,7 @@ use miniz_oxide::inflate::{TINFLStatus, decompress_to_vec_zlib_with_limit};
 
 use crate::document::{MAX_UNPACKED, Text};
 use crate::layout::{Glyph, add_page};
-use crate::{Reader, broken};
+use crate::reader::{DocumentKind, Nested, broken};
 
 /// Largest number of operations that draw, on a page and on all of them.
 const MAX_STEPS: [usize; 2] = [2_000_000, 50_000_000];
@@ -35,7 +35,7 @@ const UNKNOWN: f64 = 0.1;
 
 pub(crate) struct Pdf;
 
-impl Reader for Pdf {
+impl DocumentKind for Pdf {
     fn endings(&self) -> &'static [&'static str] {
         &["pdf"]
     }
@@ -44,7 +44,7 @@ impl Reader for Pdf {
         bytes.starts_with(b"%PDF-")
     }
 
-    fn read(&self, bytes: &[u8], _: usize) -> Result<Vec<Text>> {
+    fn read(&self, bytes: &[u8], _: Nested<'_>) -> Result<Vec<Text>> {
         // A fault of the interpreter is one of this file.
         let read = catch_unwind(AssertUnwindSafe(|| read(bytes)));
         read.unwrap_or_else(|cause| match cause.downcast_ref::<Stopped>() {
@@ -126,19 +126,25 @@ fn is_too_large(packed: &[u8], levels: usize) -> bool {
     }
 }
 
-fn draw<'a>(parsed: &'a Parsed, page: &Page<'a>, cache: &InterpreterCache<'a>, most: usize) -> Seen {
+fn draw<'a>(parsed: &'a Parsed, page: &Page<'a>, cache: &InterpreterCache<'a>, most: usize) -> PageDevice {
     let (width, height) = page.render_dimensions();
     let area = Rect::new(0.0, 0.0, f64::from(width), f64::from(height));
     let transform = page.initial_transform(true).to_kurbo();
     let mut context = Context::new(transform, area, cache, parsed.xref(), InterpreterSettings::default());
-    let mut seen =
-        Seen { glyphs: Vec::new(), unknown: 0, images: 0, steps: 0, most, area: area.inflate(1.0, 1.0) };
+    let mut seen = PageDevice {
+        glyphs: Vec::new(),
+        unknown: 0,
+        images: 0,
+        steps: 0,
+        most,
+        area: area.inflate(1.0, 1.0),
+    };
     interpret_page(page, &mut context, &mut seen);
     seen
 }
 
 /// What a page shows.
-struct Seen {
+struct PageDevice {
     glyphs: Vec<Glyph>,
     /// Number of glyphs of which no character is known.
     unknown: usize,
@@ -149,7 +155,7 @@ struct Seen {
     area: Rect,
 }
 
-impl Seen {
+impl PageDevice {
     fn step(&mut self, count: usize) {
         self.steps += count;
         if self.steps > self.most {
@@ -192,7 +198,7 @@ impl Seen {
     }
 }
 
-impl Device<'_> for Seen {
+impl Device<'_> for PageDevice {
     fn draw_path(&mut self, _: &BezPath, _: DrawProps<'_>, _: &DrawMode) {
         self.step(1);
     }
