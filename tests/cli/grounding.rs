@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::program::{Folder, succeeds};
+use crate::program::{Folder, ffwd, succeeds, texts};
 
 const SCHEMA: &str = r#"{"type": "object", "properties": {"name": {"type": "string", "maxLength": 20},
     "kind": {"enum": ["bill", "order"]}, "count": {"type": "integer"}}, "required": ["name", "kind", "count"]}"#;
@@ -53,4 +53,37 @@ fn lines_have_no_further_members_by_default() {
     let line: Value = serde_json::from_str(&extract(&["--spans"])).unwrap();
     assert_eq!((&line["record"], &line["confidence"]), (&record, &json!(null)));
     assert!(line["spans"].is_object());
+}
+
+/// With a bound that nothing reaches, all values become null that may be: those that the schema requires to be
+/// something stay. The record is valid, and lists what it lacks.
+#[test]
+fn values_that_are_not_certain_become_null() {
+    let folder = Folder::new();
+    folder.write("a.txt", TEXT);
+    let schema = r#"{"properties": {"name": {"type": ["string", "null"], "maxLength": 20}, "count": {"type": "integer"},
+        "kinds": {"type": "array", "items": {"enum": ["bill", null]}, "minItems": 1, "maxItems": 1}},
+        "required": ["name", "count", "kinds"]}"#;
+    folder.write("n.json", schema);
+    let (file, schema, out) = (folder.path("a.txt"), folder.path("n.json"), folder.path("r.jsonl"));
+    let extract = |more: &[&str]| -> Value {
+        serde_json::from_str(&succeeds(&[&["extract", &file, "-s", &schema], more].concat()).0).unwrap()
+    };
+    let plain = extract(&["--confidence"]);
+    let sure = |pointer: &str| plain["confidence"][pointer]["probability"].as_f64().unwrap();
+    let line = extract(&["--abstain", "1"]);
+    assert_eq!(line["record"]["count"], plain["record"]["count"]);
+    assert!(line["confidence"].is_null());
+    for pointer in ["/name", "/kinds/0"] {
+        let own = plain["record"].pointer(pointer).unwrap();
+        let (value, null) = (&line["abstained"][pointer]["value"], line["record"].pointer(pointer).unwrap());
+        assert!(null.is_null() && (own.is_null() || value == own || sure(pointer) == 1.0), "{line} {plain}");
+    }
+    assert_eq!(extract(&["--abstain", "0"])["record"], plain["record"]);
+    // Each part has its own, and a run with another bound made other records.
+    let parts = extract(&["--abstain", "1", "--chunk-tokens", "16"]);
+    assert!(parts["records"][0]["abstained"].is_object(), "{parts}");
+    succeeds(&["extract", &file, "-s", &schema, "--abstain", "0.5", "-o", &out]);
+    let other = ffwd(&["extract", &file, "-s", &schema, "--abstain", "0.6", "-o", &out, "--resume"]);
+    assert!(texts(&other).1.contains("--abstain"), "{other:?}");
 }

@@ -33,8 +33,7 @@ fn rows_are_lines_whoever_wrote_the_file() {
             assert!(text.text.lines().any(|line| plain(line).contains(row)), "{writer}: {}", text.text);
         }
         assert!(text.warnings.is_empty() && text.pages_without_text == 0, "{writer} {:?}", text.warnings);
-        let word =
-            |word: &str| text.words.iter().find(|word| &text.text[word.bytes.clone()] == word).unwrap();
+        let word = |word: &str| text.words.iter().find(|own| &text.text[own.bytes.clone()] == word).unwrap();
         let (oslo, city, contract) = (word("Oslo"), word("City:"), word("Contract:"));
         assert!(oslo.page == 1 && city.area[2] < oslo.area[0] && (city.area[1] - oslo.area[1]).abs() < 2.0);
         assert!(city.area[1] < contract.area[1] && (city.area[0] - contract.area[0]).abs() < 2.0, "{writer}");

@@ -293,6 +293,7 @@ pub(super) fn run(args: &Args, matches: &clap::ArgMatches) -> Result<ExitCode> {
         || args.html.is_some()
         || grounding.confidence
         || grounding.spans
+        || grounding.abstain.is_some()
         || args.chunks.options().is_some()
         || texts.are_many(&files);
     if args.stream && many {

@@ -87,6 +87,12 @@ pub(super) struct GroundingArgs {
     /// Prints a line also for one file.
     #[arg(long, conflicts_with = "stream")]
     spans: bool,
+    /// Leave out values that are less probable than P: they become null where the schema allows it
+    ///
+    /// The line lists them in `abstained`, with their values and probabilities. Prints a line also for one
+    /// file.
+    #[arg(long, value_name = "P", conflicts_with = "stream", value_parser = probability)]
+    abstain: Option<f64>,
     /// Copy all strings from the text that the schema leaves free
     ///
     /// As if each of them had `"x-verbatim": true` in the schema. Strings with values, a pattern or a
@@ -95,9 +101,15 @@ pub(super) struct GroundingArgs {
     pub verbatim: bool,
 }
 
+fn probability(text: &str) -> Result<f64, String> {
+    let number = text.parse().ok().filter(|number| (0.0..=1.0).contains(number));
+    number.ok_or_else(|| "a probability is a number from 0 to 1".to_owned())
+}
+
 impl GroundingArgs {
     pub(super) fn options(&self) -> GroundingOptions {
-        GroundingOptions { confidence: self.confidence, alternatives: self.alternatives, spans: self.spans }
+        let GroundingArgs { confidence, alternatives, spans, abstain, .. } = *self;
+        GroundingOptions { confidence, alternatives, spans, abstain }
     }
 }
 

@@ -1,14 +1,17 @@
-//! Members of a line that ground the values of a record: `confidence` and `spans`.
+//! Members of a line that ground the values of a record: `confidence`, `spans`, and what was left out because
+//! it is not certain.
 //!
 //! # Cost
 //!
 //! Confidence costs the log-probabilities of all tokens, alternatives some forwards. Spans cost a
-//! search of the text for each value.
+//! search of the text for each value. Each value that may be left out costs a check of the record.
 
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use crate::decode::{AlternativeOptions, Engine, Output, Request, ValueAlternatives};
+use crate::decode::{
+    AlternativeOptions, Engine, Output, Request, ValueAlternatives, ValueConfidence, leaf_values,
+};
 use crate::error::{Error, ErrorKind, Result};
 use crate::extract::{Chunk, ValueSpans, spans_of};
 
@@ -21,6 +24,8 @@ pub struct GroundingOptions {
     pub alternatives: bool,
     /// Where in the text each value is.
     pub spans: bool,
+    /// Values that are less probable than this become null where the schema allows it.
+    pub abstain: Option<f64>,
 }
 
 /// Members of a line about the values of its record, by JSON pointers.
@@ -30,9 +35,45 @@ pub struct Grounding {
     pub confidence: Option<Map<String, Value>>,
     /// Where in the text each value is.
     pub spans: Option<Map<String, Value>>,
+    /// The values that became null, each with its probability.
+    pub abstained: Option<Map<String, Value>>,
 }
 
 impl GroundingOptions {
+    /// Returns true if requests must give the confidence of values.
+    pub(super) fn needs_confidence(&self) -> bool {
+        self.confidence || self.abstain.is_some()
+    }
+
+    /// Replaces values by null that are not probable enough, the least probable first, where `fits` accepts
+    /// the record; returns the record, and these values.
+    pub(super) fn abstain(
+        &self,
+        record: &str,
+        confidence: &[ValueConfidence],
+        fits: impl Fn(&str) -> bool,
+    ) -> (String, Option<Map<String, Value>>) {
+        let mut record = record.to_owned();
+        let Some(least) = self.abstain else { return (record, None) };
+        let mut values: Vec<&ValueConfidence> =
+            confidence.iter().filter(|value| value.probability < least).collect();
+        values.sort_by(|a, b| a.probability.total_cmp(&b.probability));
+        let mut left = Map::new();
+        for ValueConfidence { pointer, probability, .. } in values {
+            let leaves = leaf_values(record.as_bytes());
+            let Some(leaf) = leaves.into_iter().find(|leaf| leaf.pointer == *pointer) else { continue };
+            let written = &record[leaf.bytes.clone()];
+            let value: Value = serde_json::from_str(written).unwrap_or_default();
+            let mut without = record.clone();
+            without.replace_range(leaf.bytes, "null");
+            if !value.is_null() && fits(&without) {
+                left.insert(pointer.clone(), json!({"value": value, "probability": probability}));
+                record = without;
+            }
+        }
+        (record, Some(left))
+    }
+
     /// Returns the members for the output about a text. `request` makes its request once more.
     pub(super) fn members(
         &self,
@@ -73,12 +114,15 @@ impl Grounding {
         };
         let mut spans = self.spans.as_ref().map(of_item);
         spans.iter_mut().flat_map(Map::values_mut).for_each(|span| shift(span, part));
-        Grounding { confidence: self.confidence.as_ref().map(of_item), spans }
+        let [confidence, abstained] =
+            [&self.confidence, &self.abstained].map(|all| all.as_ref().map(of_item));
+        Grounding { confidence, spans, abstained }
     }
 
     /// Removes values that are not the same in two records, given as JSON.
     pub(super) fn keep_same(&mut self, first: &Value, merged: &Value) {
-        for members in [&mut self.confidence, &mut self.spans].into_iter().flatten() {
+        let all = [&mut self.confidence, &mut self.spans, &mut self.abstained];
+        for members in all.into_iter().flatten() {
             members.retain(|pointer, _| first.pointer(pointer) == merged.pointer(pointer));
         }
     }
@@ -119,4 +163,32 @@ fn spans_json(value: &ValueSpans) -> Value {
 fn to_json(value: &impl Serialize) -> Result<Value> {
     serde_json::to_value(value)
         .map_err(|e| Error::new(ErrorKind::Io, format!("a confidence cannot be written as JSON: {e}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_left_out_where_null_fits() {
+        let record = r#"{"a": "x", "b": [1, 2], "c": null}"#;
+        let value = |pointer: &str, probability: f64| ValueConfidence {
+            pointer: pointer.into(),
+            bytes: 0..0,
+            probability,
+            margin: 0.0,
+            legal_mass: 1.0,
+        };
+        let all = [value("/a", 0.5), value("/b/0", 0.1), value("/b/1", 0.95), value("/c", 0.2)];
+        let options = GroundingOptions { abstain: Some(0.9), ..GroundingOptions::default() };
+        let (kept, left) = options.abstain(record, &all, |_| true);
+        assert_eq!(kept, r#"{"a": null, "b": [null, 2], "c": null}"#);
+        assert_eq!(
+            json!(left),
+            json!({"/b/0": {"value": 1, "probability": 0.1}, "/a": {"value": "x", "probability": 0.5}})
+        );
+        let (kept, left) = options.abstain(record, &all, |record| !record.contains("[null"));
+        assert_eq!((kept.as_str(), left.unwrap().len()), (r#"{"a": null, "b": [1, 2], "c": null}"#, 1));
+        assert_eq!(GroundingOptions::default().abstain(record, &all, |_| true), (record.to_owned(), None));
+    }
 }

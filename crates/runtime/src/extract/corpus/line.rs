@@ -49,6 +49,8 @@ struct Line<'a> {
     confidence: Option<&'a Map<String, Value>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     spans: Option<&'a Map<String, Value>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    abstained: Option<&'a Map<String, Value>>,
     /// The text of an incomplete record.
     #[serde(skip_serializing_if = "Option::is_none")]
     partial: Option<&'a str>,
@@ -68,12 +70,15 @@ struct PartRecord<'a> {
     confidence: Option<&'a Map<String, Value>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     spans: Option<&'a Map<String, Value>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    abstained: Option<&'a Map<String, Value>>,
 }
 
 impl PartRecord<'_> {
     fn of((merged, grounding): &(MergedRecord, Grounding)) -> PartRecord<'_> {
-        let (confidence, spans) = (grounding.confidence.as_ref(), grounding.spans.as_ref());
-        PartRecord { record: raw(&merged.json), chunks: &merged.chunks, confidence, spans }
+        let Grounding { confidence, spans, abstained } = grounding;
+        let [confidence, spans, abstained] = [confidence, spans, abstained].map(Option::as_ref);
+        PartRecord { record: raw(&merged.json), chunks: &merged.chunks, confidence, spans, abstained }
     }
 }
 
@@ -94,6 +99,7 @@ impl Task {
             finish: outcome.finish,
             confidence: outcome.grounding.confidence.as_ref(),
             spans: outcome.grounding.spans.as_ref(),
+            abstained: outcome.grounding.abstained.as_ref(),
             partial,
             error: outcome.incomplete.as_ref().map(Error::to_string),
             key: self.key.map(Key::hex),

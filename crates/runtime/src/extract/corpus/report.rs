@@ -111,7 +111,10 @@ impl Shown {
             let written = &record[leaf.bytes];
             let span = spans.iter().find(|value| value.pointer == leaf.pointer).and_then(ValueSpans::unique);
             ShownField {
-                value: serde_json::from_str(written).unwrap_or_else(|_| written.to_owned()),
+                value: match grounding.abstained.as_ref().is_some_and(|all| all.contains_key(&leaf.pointer)) {
+                    true => "null".to_owned(),
+                    false => serde_json::from_str(written).unwrap_or_else(|_| written.to_owned()),
+                },
                 span: span.map(|span| [span.chars.start, span.chars.end]),
                 bytes: span.map(|span| span.bytes.clone()),
                 page: None,

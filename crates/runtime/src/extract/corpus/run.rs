@@ -264,7 +264,8 @@ impl CorpusRun {
     /// As [`Extractor::request`], and those of the options that were set.
     pub fn request(&self, text: &str) -> Result<Request> {
         let request = (self.set)(self.extractor.request(text)?)?;
-        let request = if self.options.grounding.confidence { request.confidence(true) } else { request };
+        let request =
+            if self.options.grounding.needs_confidence() { request.confidence(true) } else { request };
         Ok(if self.report.is_some() { request.origins(true) } else { request })
     }
 
@@ -314,16 +315,24 @@ impl CorpusRun {
     /// # Errors
     /// If the values of the record cannot be grounded.
     pub fn outcome(&self, text: &str, output: Output) -> Result<Outcome> {
-        let grounding = self.options.grounding.members(&self.engine, &output, text, || self.request(text))?;
+        let options = &self.options.grounding;
+        let mut grounding = options.members(&self.engine, &output, text, || self.request(text))?;
+        let incomplete = incomplete(&output);
+        let mut record = output.text.clone();
+        if incomplete.is_none() && options.abstain.is_some() {
+            let answer = output.answer.as_deref().unwrap_or(&record);
+            let fits = |record: &str| self.extractor.check(&self.engine, text, record).is_ok();
+            (record, grounding.abstained) = options.abstain(answer, &output.confidence, fits);
+        }
         let vocab = self.engine.vocabulary();
         let shown = self.report.is_some().then(|| Shown::new(text, &output, &grounding, vocab));
         Ok(Outcome {
-            text: output.text.clone(),
+            text: record,
             records: None,
             finish: output.finish.name(),
             stats: output.stats.clone(),
             grounding,
-            incomplete: incomplete(&output),
+            incomplete,
             notes: self.unfamiliar(text)?.into_iter().collect(),
             output: Some(output),
             shown,
