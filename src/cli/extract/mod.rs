@@ -30,7 +30,8 @@ use crate::constraint::{Policy, Whitespace};
 use crate::decode::{Engine, Event, SchedulerOptions, Stats};
 use crate::error::{Error, ErrorKind, Place, Result};
 use crate::extract::corpus::{
-    CorpusOptions, CorpusRun, Document, DocumentReader, Outcome, SetRequest, Start, TableFormat, is_output,
+    CorpusOptions, CorpusRun, Document, DocumentReader, Outcome, Rows, SetRequest, Start, TableFormat,
+    is_output,
 };
 use crate::extract::schema::{ExtractionSchema, SchemaOptions};
 use crate::extract::{Example, Extractor};
@@ -325,6 +326,7 @@ pub(super) fn run(args: &Args, matches: &clap::ArgMatches) -> Result<ExitCode> {
         scheduler: SchedulerOptions::with_batch(args.batch.into()),
         chunks: args.chunks.options(),
         merge_keys: args.chunks.merge_key.clone(),
+        list: args.chunks.list.clone(),
         grounding,
         output: args.output.clone(),
         start: if args.restart { Start::Anew } else { args.resume.unwrap_or_default() },
@@ -377,6 +379,7 @@ fn notes(args: &Args, outcome: &Outcome) -> Vec<String> {
         notes.push(format!("closed before the limit of {limit} tokens; the last values are not the model's"));
     }
     notes.extend(outcome.notes.iter().map(|note| (*note).to_owned()));
+    notes.extend(outcome.rows.iter().map(Rows::summary));
     notes
 }
 

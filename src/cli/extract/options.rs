@@ -113,6 +113,9 @@ impl GroundingArgs {
     }
 }
 
+/// Tokens of a part of a long table.
+const LIST_TOKENS: u32 = 400;
+
 /// Options of long texts.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Long texts")]
@@ -126,6 +129,13 @@ pub(super) struct ChunkArgs {
     /// Begin each part with the last sentences or words of the one before it, at most N tokens
     #[arg(long, value_name = "N", default_value_t = 0, requires = "chunk_tokens")]
     chunk_overlap: u32,
+    /// Put the rows of a long table into the list NAME of one record, and count those that are missing
+    ///
+    /// NAME is a property of the schema. The records of all parts of a text are one record, with the rows of
+    /// all of them. Lines of the text that look like rows are counted: `rows` in the line, and a message, say
+    /// how many were found, and which are missing. Parts have 400 tokens if --chunk-tokens names no number.
+    #[arg(long, value_name = "NAME", conflicts_with = "merge_key")]
+    pub list: Option<String>,
     /// Merge the records of a text that have the same value at NAME (repeatable)
     ///
     /// NAME is a property, or a JSON pointer such as /customer/name. Records are the same if they
@@ -137,7 +147,8 @@ pub(super) struct ChunkArgs {
 impl ChunkArgs {
     /// Returns the lengths of parts, if texts are cut.
     pub(super) fn options(&self) -> Option<ChunkOptions> {
-        let (tokens, overlap) = (self.chunk_tokens? as usize, self.chunk_overlap as usize);
+        let usual = self.list.as_ref().map(|_| LIST_TOKENS);
+        let (tokens, overlap) = (self.chunk_tokens.or(usual)? as usize, self.chunk_overlap as usize);
         Some(ChunkOptions { tokens, overlap })
     }
 }

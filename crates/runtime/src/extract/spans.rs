@@ -59,7 +59,7 @@ impl ValueSpans {
     }
 }
 
-fn as_pair<S: serde::Serializer>(range: &Range<usize>, to: S) -> Result<S::Ok, S::Error> {
+pub(super) fn as_pair<S: serde::Serializer>(range: &Range<usize>, to: S) -> Result<S::Ok, S::Error> {
     [range.start, range.end].serialize(to)
 }
 

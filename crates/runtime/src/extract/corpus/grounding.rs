@@ -101,13 +101,12 @@ impl GroundingOptions {
 }
 
 impl Grounding {
-    /// Returns the members for a record of a part of a text. `item` is its number if the part gave a
-    /// list. Offsets count from the start of the text.
-    pub(super) fn in_text(&self, item: Option<usize>, part: &Chunk) -> Grounding {
-        let prefix = item.map(|item| format!("/{item}")).unwrap_or_default();
+    /// Returns the members for a part of a record of a part of a text: of the values below the pointer
+    /// `prefix`. Offsets count from the start of the text.
+    pub(super) fn in_text(&self, prefix: &str, part: &Chunk) -> Grounding {
         let of_item = |members: &Map<String, Value>| -> Map<String, Value> {
             let own = members.iter().filter_map(|(pointer, value)| {
-                let rest = pointer.strip_prefix(&prefix)?;
+                let rest = pointer.strip_prefix(prefix)?;
                 (rest.is_empty() || rest.starts_with('/')).then(|| (rest.to_owned(), value.clone()))
             });
             own.collect()
@@ -117,6 +116,30 @@ impl Grounding {
         let [confidence, abstained] =
             [&self.confidence, &self.abstained].map(|all| all.as_ref().map(of_item));
         Grounding { confidence, spans, abstained }
+    }
+
+    /// Adds members of which there are none, below a pointer.
+    pub(super) fn add(&mut self, prefix: &str, more: Grounding) {
+        let pairs = [
+            (&mut self.confidence, more.confidence),
+            (&mut self.spans, more.spans),
+            (&mut self.abstained, more.abstained),
+        ];
+        for (all, more) in pairs {
+            let Some(more) = more else { continue };
+            let all = all.get_or_insert_default();
+            for (pointer, value) in more {
+                all.entry(format!("{prefix}{pointer}")).or_insert(value);
+            }
+        }
+    }
+
+    /// Removes the members below a pointer.
+    pub(super) fn remove(&mut self, prefix: &str) {
+        let all = [&mut self.confidence, &mut self.spans, &mut self.abstained];
+        all.into_iter()
+            .flatten()
+            .for_each(|members| members.retain(|pointer, _| !pointer.starts_with(prefix)));
     }
 
     /// Removes values that are not the same in two records, given as JSON.

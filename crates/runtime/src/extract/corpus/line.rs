@@ -6,6 +6,7 @@ use serde_json::{Map, Value};
 
 use super::grounding::Grounding;
 use super::report::Shown;
+use super::rows::Rows;
 use super::task::{Key, Task, json};
 use crate::decode::{Output, Stats};
 use crate::error::{Error, Result};
@@ -30,6 +31,8 @@ pub struct Outcome {
     /// The output itself, if the text was not cut.
     pub output: Option<Output>,
     pub(super) shown: Option<Shown>,
+    /// What became of the rows of a long table.
+    pub rows: Option<Rows>,
 }
 
 /// The members of a line, in their order.
@@ -51,6 +54,8 @@ struct Line<'a> {
     spans: Option<&'a Map<String, Value>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     abstained: Option<&'a Map<String, Value>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rows: Option<&'a Rows>,
     /// The text of an incomplete record.
     #[serde(skip_serializing_if = "Option::is_none")]
     partial: Option<&'a str>,
@@ -100,6 +105,7 @@ impl Task {
             confidence: outcome.grounding.confidence.as_ref(),
             spans: outcome.grounding.spans.as_ref(),
             abstained: outcome.grounding.abstained.as_ref(),
+            rows: outcome.rows.as_ref(),
             partial,
             error: outcome.incomplete.as_ref().map(Error::to_string),
             key: self.key.map(Key::hex),

@@ -8,7 +8,7 @@
 //! | --- | --- |
 //! | `document`, `texts`, `separated`, `encoding` | where texts come from |
 //! | `places` | pages and boxes of words |
-//! | `run`, `parts` | the texts in work |
+//! | `run`, `parts`, `rows` | the texts in work, and the rows of long tables |
 //! | `task`, `line`, `grounding` | a text, and what is written about it |
 //! | `journal`, `made_by` | the lines, and what made them |
 //! | `table`, `report` | what is made of the lines |
@@ -33,6 +33,7 @@ mod parts;
 mod places;
 mod provenance;
 mod report;
+mod rows;
 mod run;
 mod separated;
 mod table;
@@ -45,6 +46,7 @@ pub use grounding::{Grounding, GroundingOptions};
 pub use journal::replace;
 pub use line::Outcome;
 pub use places::{Places, WordPlace};
+pub use rows::{MissingRow, Rows};
 pub use run::{CorpusOptions, CorpusRun, Done, Ended, SetRequest, Start, is_output};
 pub use table::{Columns, Lines, TableFormat, WriteTable, text_of};
 pub use task::Task;

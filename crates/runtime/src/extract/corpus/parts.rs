@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use super::grounding::Grounding;
 use super::line::Outcome;
+use super::rows::{self, JoinedRows, RecordOfPart};
 use super::task::Task;
 use crate::decode::Stats;
 use crate::error::{Error, Result};
@@ -67,6 +68,15 @@ pub(super) struct DonePart {
     pub outcome: Result<Outcome>,
 }
 
+/// How the records of the parts of a text become those of the text.
+#[derive(Clone, Copy)]
+pub(super) struct JoinOptions<'a> {
+    /// Records that agree in these are one.
+    pub merge_keys: &'a [String],
+    /// The property whose list has the rows of the text: all records are one.
+    pub list: Option<&'a str>,
+}
+
 /// Joins the outcomes of all parts of a text. `fits` checks a record about a text against the schema.
 ///
 /// # Errors
@@ -74,13 +84,16 @@ pub(super) struct DonePart {
 pub(super) fn join(
     task: &Task,
     mut outcomes: Vec<DonePart>,
-    merge_keys: &[String],
+    options: JoinOptions<'_>,
     fits: &dyn Fn(&str, &str) -> Result<()>,
 ) -> Result<Outcome> {
     if outcomes.len() == 1
         && let Some(DonePart { outcome: Err(error), .. }) = outcomes.pop_if(|part| part.outcome.is_err())
     {
         return Err(error);
+    }
+    if let Some(list) = options.list {
+        return join_rows(task, outcomes, list, fits);
     }
     let count = outcomes.len();
     // Strings that are spans come from one part each.
@@ -107,7 +120,7 @@ pub(super) fn join(
         }
         incomplete = incomplete.or_else(|| error.map(|error| part_error(task, i, count, &chunk, &error)));
     }
-    let merged = merge_records(records, merge_keys)?;
+    let merged = merge_records(records, options.merge_keys)?;
     for (i, record) in merged.iter().enumerate().filter(|(_, record)| record.chunks.len() > 1) {
         if let Err(error) = check(fits, &texts, record, &whole[record.record].0)
             && incomplete.is_none()
@@ -128,6 +141,72 @@ pub(super) fn join(
         notes,
         output: None,
         shown: None,
+        rows: None,
+    })
+}
+
+/// Joins the outcomes of all parts of a text into one record, whose list has the rows of all.
+fn join_rows(
+    task: &Task,
+    outcomes: Vec<DonePart>,
+    list: &str,
+    fits: &dyn Fn(&str, &str) -> Result<()>,
+) -> Result<Outcome> {
+    let count = outcomes.len();
+    let mut incomplete = None;
+    let (mut stats, mut notes, mut finish) = (Vec::new(), Vec::new(), "stop");
+    for (i, DonePart { chunk, outcome, .. }) in outcomes.iter().enumerate() {
+        let (ended, error) = match outcome {
+            Ok(outcome) => {
+                stats.push(outcome.stats.clone());
+                notes.extend(outcome.notes.iter().copied());
+                (outcome.finish, outcome.incomplete.as_ref())
+            }
+            Err(error) => ("error", Some(error)),
+        };
+        if ended != "stop" && finish == "stop" {
+            finish = ended;
+        }
+        incomplete = incomplete.or_else(|| error.map(|error| part_error(task, i, count, chunk, error)));
+    }
+    let own: Vec<RecordOfPart<'_>> = outcomes
+        .iter()
+        .map(|DonePart { chunk, text, outcome }| {
+            let whole = outcome.as_ref().ok().filter(|own| own.incomplete.is_none());
+            RecordOfPart { chunk, text, record: whole.map(|own| &*own.text) }
+        })
+        .collect();
+    let JoinedRows { record, rows, origins } = rows::join(&own, list)?;
+    let mut grounding = Grounding::default();
+    let below = |item: usize| format!("/{list}/{item}");
+    for (row, (part, item)) in origins.into_iter().enumerate() {
+        let DonePart { chunk, outcome: Ok(own), .. } = &outcomes[part] else { continue };
+        grounding.add(&below(row), own.grounding.in_text(&below(item), chunk));
+    }
+    for DonePart { chunk, outcome, .. } in &outcomes {
+        let Ok(own) = outcome else { continue };
+        let mut others = own.grounding.in_text("", chunk);
+        others.remove(&format!("/{list}/"));
+        grounding.add("", others);
+    }
+    let texts = outcomes.iter().map(|part| &*part.text).collect::<Vec<_>>().join("\n");
+    if incomplete.is_none()
+        && let Err(error) = fits(&texts, &record)
+    {
+        incomplete = Some(task.placed(error));
+        finish = "error";
+    }
+    Ok(Outcome {
+        text: record,
+        records: None,
+        finish,
+        stats: sum(&stats),
+        grounding,
+        incomplete,
+        notes,
+        output: None,
+        shown: None,
+        rows: Some(rows),
     })
 }
 
@@ -164,7 +243,8 @@ fn check(
 /// Adds the grounding of the first of the records that were merged; `whole` has them all.
 fn grounded(merged: MergedRecord, whole: &[(String, Grounding)]) -> (MergedRecord, Grounding) {
     let (first, grounding) = &whole[merged.record];
-    let mut grounding = grounding.in_text(merged.item, &merged.chunks[0]);
+    let prefix = merged.item.map(|item| format!("/{item}")).unwrap_or_default();
+    let mut grounding = grounding.in_text(&prefix, &merged.chunks[0]);
     if merged.chunks.len() > 1 {
         let value = |json: &str| serde_json::from_str::<Value>(json).unwrap_or_default();
         let mut first = value(first);

@@ -20,7 +20,7 @@ use super::document::Document;
 use super::grounding::GroundingOptions;
 use super::journal::{FAILURES, Journal, PARTIAL, Resume, Unclaimed, output_exists, with_suffix};
 use super::line::Outcome;
-use super::parts::{DonePart, TextPart, join, parts};
+use super::parts::{DonePart, JoinOptions, TextPart, join, parts};
 use super::provenance::{MadeBy, RUNS, Runs};
 use super::report::{ReportLine, Shown, open_report};
 use super::table::{Lines, TableFormat, WriteTable, no_parquet};
@@ -45,6 +45,9 @@ pub struct CorpusOptions {
     /// Merges the records of the parts of a text that agree in these; see
     /// [`merge_records`](crate::extract::merge_records).
     pub merge_keys: Vec<String>,
+    /// The property whose list has the rows of a text: the records of its parts are one, and rows are
+    /// counted. Only with `chunks`.
+    pub list: Option<String>,
     /// What lines and outcomes say about values.
     pub grounding: GroundingOptions,
     /// The file of the lines, or of the table.
@@ -336,6 +339,7 @@ impl CorpusRun {
             notes: self.unfamiliar(text)?.into_iter().collect(),
             output: Some(output),
             shown,
+            rows: None,
         })
     }
 
@@ -365,7 +369,9 @@ impl CorpusRun {
         let done = std::mem::take(&mut self.done);
         let count = done.len();
         let fits = |text: &str, record: &str| self.extractor.check(&self.engine, text, record);
-        let outcome = join(&task, done, &self.options.merge_keys, &fits);
+        let options =
+            JoinOptions { merge_keys: &self.options.merge_keys, list: self.options.list.as_deref() };
+        let outcome = join(&task, done, options, &fits);
         self.take(&task, count, outcome).map(Some)
     }
 
@@ -400,6 +406,7 @@ impl CorpusRun {
             let all =
                 records.chain([&mut outcome.grounding]).filter_map(|grounding| grounding.spans.as_mut());
             all.for_each(|spans| places.add_to(spans));
+            outcome.rows.iter_mut().for_each(|rows| rows.add_pages(places));
         }
         let done = Done { task: Task::clone(task), parts, outcome: Some(outcome), claim: 0 };
         if let Some(journal) = &mut self.journal
