@@ -175,3 +175,31 @@ fn merged_records_are_checked_again() {
     let (code, _, err) = folder.extract("in", &[&cut[..], &["--restart"]].concat());
     assert!(code == 0 && folder.lines("out.jsonl").len() == 1, "{err}");
 }
+
+/// A list over many parts is one record with the rows of all, and the line says what became of the rows of the
+/// text: each is found or missing.
+#[test]
+fn rows_of_long_tables_are_counted() {
+    let folder = Folder::new();
+    let row = |i: usize| format!("T{i:03}  2026-01-{:02}  Payee {i}  {i}.50\n", i % 28 + 1);
+    folder.write(
+        "a.txt",
+        &(String::from("Number  Date  Payee  Amount\n") + &(0..60).map(row).collect::<String>()),
+    );
+    folder.write("l.json", r#"{"properties": {"rows": {"type": "array", "maxItems": 8, "items": {"properties": {"number":
+        {"type": "string", "x-verbatim": true, "maxLength": 20}}, "required": ["number"]}}}, "required": ["rows"]}"#);
+    let (file, schema) = (folder.path("a.txt"), folder.path("l.json"));
+    let args = ["extract", &file, "-s", &schema, "--list", "rows", "--spans", "--batch", "4"];
+    let output = ffwd(&args);
+    let (out, err) = texts(&output);
+    let line: Value = serde_json::from_str(&out).unwrap();
+    let rows = &line["rows"];
+    let count = |name: &str| rows[name].as_u64().unwrap() as usize;
+    assert!(count("expected") == 60 && count("lost") == rows["missing"].as_array().unwrap().len(), "{out}");
+    assert_eq!(count("found"), count("expected") - count("lost") + count("unplaced"), "{out}");
+    assert!(err.contains(&format!("{} of 60 rows found", 60 - count("lost"))), "{err}");
+    // More rows than the schema allows a record: the joined one is checked again.
+    assert_eq!(output.status.success(), count("found") <= 8, "{err}");
+    let both = ffwd(&[&args[..], &["--merge-key", "number", "--chunk-tokens", "100"]].concat());
+    assert_eq!(both.status.code(), Some(2));
+}

@@ -113,8 +113,8 @@ impl GroundingArgs {
     }
 }
 
-/// Tokens of a part of a long table.
-const LIST_TOKENS: u32 = 400;
+/// Tokens of a part of a long table: small models lose rows of longer ones.
+const LIST_TOKENS: u32 = 100;
 
 /// Options of long texts.
 #[derive(Debug, clap::Args)]
@@ -133,7 +133,7 @@ pub(super) struct ChunkArgs {
     ///
     /// NAME is a property of the schema. The records of all parts of a text are one record, with the rows of
     /// all of them. Lines of the text that look like rows are counted: `rows` in the line, and a message, say
-    /// how many were found, and which are missing. Parts have 400 tokens if --chunk-tokens names no number.
+    /// how many were found, and which are missing. Parts have 100 tokens if --chunk-tokens names no number.
     #[arg(long, value_name = "NAME", conflicts_with = "merge_key")]
     pub list: Option<String>,
     /// Merge the records of a text that have the same value at NAME (repeatable)

@@ -275,8 +275,8 @@ impl Extractor {
         &self.schema.options.policy
     }
 
-    /// Checks a record (compact JSON text) about a text against the schema, whatever wrote it: properties
-    /// may have any order, and numbers any form. The schema is compiled for it.
+    /// Checks a record (JSON text) about a text against the schema, whatever wrote it: it may have white
+    /// space, properties any order, and numbers any form. The schema is compiled for it.
     ///
     /// # Errors
     /// `Incomplete` with the JSON pointer of the first violation.

@@ -104,11 +104,11 @@ impl ExtractionSchema {
         }
     }
 
-    /// Returns where a record of compact JSON breaks the schema, if it does. Properties may have any
+    /// Returns where a record breaks the schema, if it does. It may have white space, properties any
     /// order, and numbers any form; strings that are spans may be anywhere in `source`.
     pub(super) fn fault(&self, compiler: &Compiler, source: &str, record: &str) -> Result<Option<Fault>> {
         let policy = Policy {
-            whitespace: Whitespace::Compact,
+            whitespace: Whitespace::Flexible { max: u8::MAX },
             key_order: KeyOrder::Any,
             exponent: true,
             equal_numbers: true,

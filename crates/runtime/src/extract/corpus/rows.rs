@@ -43,6 +43,8 @@ pub struct Rows {
     pub different: usize,
     /// Number of rows that stand at no such line.
     pub unplaced: usize,
+    /// Number of rows with values that are not in their line.
+    pub mixed: usize,
 }
 
 /// A line that looks like a row, and is in no record.
@@ -61,7 +63,7 @@ pub struct MissingRow {
 impl Rows {
     /// Says in a line what was found and what is missing.
     pub fn summary(&self) -> String {
-        let Rows { found, expected, lost, different, unplaced, .. } = self;
+        let Rows { found, expected, lost, different, unplaced, mixed, .. } = self;
         let mut text = format!("{} of {expected} rows found", expected - lost);
         if let Some(first) = self.missing.first() {
             text += &match first.page {
@@ -69,8 +71,11 @@ impl Rows {
                 None => format!("; missing near byte {}", first.bytes.start),
             };
         }
-        for (count, what) in [(different, "read otherwise by two parts"), (unplaced, "at no row of the text")]
-        {
+        for (count, what) in [
+            (different, "read otherwise by two parts"),
+            (unplaced, "at no row of the text"),
+            (mixed, "with values that are not in their row"),
+        ] {
             if *count > 0 {
                 text += &format!("; {count} {what}");
             }
@@ -136,13 +141,14 @@ pub(super) fn join(parts: &[RecordOfPart<'_>], list: &str) -> Result<JoinedRows>
             for (item, row) in own.into_iter().flatten().enumerate() {
                 let own = lines[from..to].iter().map(|line| &text[line.clone()]);
                 let line = line_of(row.get(), own, &taken);
-                if let Some(at) = line {
+                if let Some((at, whole)) = line {
                     taken[at] = true;
                     if let Some(other) = placed[from + at] {
                         rows.different += usize::from(all[other].get() != row.get());
                         continue;
                     }
                     placed[from + at] = Some(all.len());
+                    rows.mixed += usize::from(!whole);
                 }
                 rows.unplaced += usize::from(line.is_none());
                 all.push(row);
@@ -228,8 +234,9 @@ fn is_one_off(kinds: &str, usual: &str) -> bool {
         && same + behind + 1 >= kinds.len().max(usual.len())
 }
 
-/// Returns the first line with most values of a row, at least half of them, that no other row has.
-fn line_of<'t>(row: &str, lines: impl Iterator<Item = &'t str>, taken: &[bool]) -> Option<usize> {
+/// Returns the first line with most values of a row, at least half of them, that no other row has, and whether
+/// it has all of them.
+fn line_of<'t>(row: &str, lines: impl Iterator<Item = &'t str>, taken: &[bool]) -> Option<(usize, bool)> {
     let values: Vec<String> = leaf_values(row.as_bytes())
         .into_iter()
         .map(|leaf| plain(&row[leaf.bytes]))
@@ -244,7 +251,7 @@ fn line_of<'t>(row: &str, lines: impl Iterator<Item = &'t str>, taken: &[bool]) 
             best = Some((i, count));
         }
     }
-    best.map(|(at, _)| at)
+    best.map(|(at, count)| (at, count == values.len()))
 }
 
 /// Returns the letters and digits of a text, in small letters.
@@ -327,9 +334,11 @@ mod tests {
         let other = record(18..40).replace("1019.50", "1019.05");
         let (json, rows) =
             joined(&text, &[Some(record(0..20)), Some(other.replace("[{", &format!("[{}, {{", row(777))))]);
-        assert_eq!((rows.different, rows.unplaced, rows.lost), (1, 1, 0));
+        assert_eq!((rows.different, rows.unplaced, rows.lost, rows.mixed), (1, 1, 0, 0));
         assert_eq!(json["rows"].as_array().unwrap().len(), 41);
         assert!(rows.summary().ends_with("1 read otherwise by two parts; 1 at no row of the text"));
+        let (_, rows) = joined(&text, &[Some(record(0..20).replace("T005", "T006")), Some(record(18..40))]);
+        assert_eq!((rows.mixed, rows.lost), (1, 0));
     }
 
     /// Random rows of random kinds, of which some are lost: those and no others are missing.
