@@ -30,7 +30,7 @@ use crate::constraint::{Policy, Whitespace};
 use crate::decode::{Engine, Event, SchedulerOptions, Stats};
 use crate::error::{Error, ErrorKind, Place, Result};
 use crate::extract::corpus::{
-    CorpusOptions, CorpusRun, Document, DocumentReader, Outcome, Rows, SetRequest, Start, TableFormat,
+    CorpusOptions, CorpusRun, Document, DocumentReader, Outcome, RowCount, SetRequest, Start, TableFormat,
     is_output,
 };
 use crate::extract::schema::{ExtractionSchema, SchemaOptions};
@@ -379,7 +379,7 @@ fn notes(args: &Args, outcome: &Outcome) -> Vec<String> {
         notes.push(format!("closed before the limit of {limit} tokens; the last values are not the model's"));
     }
     notes.extend(outcome.notes.iter().map(|note| (*note).to_owned()));
-    notes.extend(outcome.rows.iter().map(Rows::summary));
+    notes.extend(outcome.rows.iter().map(RowCount::summary));
     notes
 }
 

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use super::grounding::Grounding;
 use super::report::Shown;
-use super::rows::Rows;
+use super::rows::RowCount;
 use super::task::{Key, Task, json};
 use crate::decode::{Output, Stats};
 use crate::error::{Error, Result};
@@ -32,7 +32,7 @@ pub struct Outcome {
     pub output: Option<Output>,
     pub(super) shown: Option<Shown>,
     /// What became of the rows of a long table.
-    pub rows: Option<Rows>,
+    pub rows: Option<RowCount>,
 }
 
 /// The members of a line, in their order.
@@ -55,7 +55,7 @@ struct Line<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     abstained: Option<&'a Map<String, Value>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    rows: Option<&'a Rows>,
+    rows: Option<&'a RowCount>,
     /// The text of an incomplete record.
     #[serde(skip_serializing_if = "Option::is_none")]
     partial: Option<&'a str>,

@@ -1,4 +1,4 @@
-//! Rows of a long table: the lists of all parts of a text as one, and which rows of the text are not in it.
+//! RowCount of a long table: the lists of all parts of a text as one, and which rows of the text are not in it.
 //!
 //! The rows of the text are counted without the model: lines whose cells have the kinds that most lines with
 //! cells have, such as text, text, number. Each extracted row is placed at the line that has most of its
@@ -30,7 +30,7 @@ const MAX_LISTED: usize = 1_000;
 
 /// What became of the rows of a table.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
-pub struct Rows {
+pub struct RowCount {
     /// Number of extracted rows.
     pub found: usize,
     /// Number of lines of the text that look like rows.
@@ -60,10 +60,10 @@ pub struct MissingRow {
     pub text: String,
 }
 
-impl Rows {
+impl RowCount {
     /// Says in a line what was found and what is missing.
     pub fn summary(&self) -> String {
-        let Rows { found, expected, lost, different, unplaced, mixed, .. } = self;
+        let RowCount { found, expected, lost, different, unplaced, mixed, .. } = self;
         let mut text = format!("{} of {expected} rows found", expected - lost);
         if let Some(first) = self.missing.first() {
             text += &match first.page {
@@ -105,7 +105,7 @@ pub(super) struct RecordOfPart<'a> {
 /// The records of all parts as one.
 pub(super) struct JoinedRows {
     pub record: String,
-    pub rows: Rows,
+    pub rows: RowCount,
     /// Where each row comes from: the part, and the place in its list.
     pub origins: Vec<(usize, usize)>,
 }
@@ -118,7 +118,7 @@ pub(super) struct JoinedRows {
 pub(super) fn join(parts: &[RecordOfPart<'_>], list: &str) -> Result<JoinedRows> {
     let text = whole(parts);
     let lines = row_lines(&text);
-    let mut rows = Rows { expected: lines.len(), ..Rows::default() };
+    let mut rows = RowCount { expected: lines.len(), ..RowCount::default() };
     let mut record = Members(Vec::new());
     let (mut all, mut origins): (Vec<Box<RawValue>>, _) = (Vec::new(), Vec::new());
     // The row at each line.
@@ -290,7 +290,7 @@ mod tests {
         (0..starts.len()).step_by(20).map(part).collect()
     }
 
-    fn joined(text: &str, records: &[Option<String>]) -> (serde_json::Value, Rows) {
+    fn joined(text: &str, records: &[Option<String>]) -> (serde_json::Value, RowCount) {
         let chunks = parts(text);
         let own: Vec<RecordOfPart> = chunks
             .iter()
