@@ -43,11 +43,11 @@ pub struct RowCount {
     pub different: usize,
     /// Number of rows that stand at no such line.
     pub unplaced: usize,
-    /// Number of rows with values that are not in their line.
-    pub mixed: usize,
+    /// The lines of the first thousand rows with values that are not in their line.
+    pub mixed: Vec<MissingRow>,
 }
 
-/// A line that looks like a row, and is in no record.
+/// A line that looks like a row, and is in no record, or not as it is.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct MissingRow {
     /// Byte offsets in the text.
@@ -72,11 +72,11 @@ impl RowCount {
             };
         }
         for (count, what) in [
-            (different, "read otherwise by two parts"),
-            (unplaced, "at no row of the text"),
-            (mixed, "with values that are not in their row"),
+            (*different, "read otherwise by two parts"),
+            (*unplaced, "at no row of the text"),
+            (mixed.len(), "with values that are not in their row"),
         ] {
-            if *count > 0 {
+            if count > 0 {
                 text += &format!("; {count} {what}");
             }
         }
@@ -88,9 +88,15 @@ impl RowCount {
 
     /// Adds the pages of missing rows.
     pub(super) fn add_pages(&mut self, places: &Places) {
-        for row in &mut self.missing {
+        for row in self.missing.iter_mut().chain(&mut self.mixed) {
             row.page = places.of(&row.bytes).map(|(page, _)| page);
         }
+    }
+}
+
+impl MissingRow {
+    fn of(text: &str, line: &Range<usize>) -> MissingRow {
+        MissingRow { bytes: line.clone(), page: None, text: text[line.clone()].to_owned() }
     }
 }
 
@@ -148,7 +154,9 @@ pub(super) fn join(parts: &[RecordOfPart<'_>], list: &str) -> Result<JoinedRows>
                         continue;
                     }
                     placed[from + at] = Some(all.len());
-                    rows.mixed += usize::from(!whole);
+                    if !whole && rows.mixed.len() < MAX_LISTED {
+                        rows.mixed.push(MissingRow::of(&text, &lines[from + at]));
+                    }
                 }
                 rows.unplaced += usize::from(line.is_none());
                 all.push(row);
@@ -160,12 +168,7 @@ pub(super) fn join(parts: &[RecordOfPart<'_>], list: &str) -> Result<JoinedRows>
         lines.iter().zip(&placed).filter(|(_, row)| row.is_none()).map(|(line, _)| line).collect();
     rows.found = all.len();
     rows.lost = lost.len();
-    let missing = |line: &&Range<usize>| MissingRow {
-        bytes: (*line).clone(),
-        page: None,
-        text: text[(*line).clone()].to_owned(),
-    };
-    rows.missing = lost.iter().take(MAX_LISTED).map(missing).collect();
+    rows.missing = lost.iter().take(MAX_LISTED).map(|line| MissingRow::of(&text, line)).collect();
     let list_text = format!("[{}]", all.iter().map(|row| row.get()).collect::<Vec<_>>().join(","));
     let member = |(name, value): &(String, Box<RawValue>)| -> String {
         let value = if name == list { &list_text } else { value.get() };
@@ -334,11 +337,11 @@ mod tests {
         let other = record(18..40).replace("1019.50", "1019.05");
         let (json, rows) =
             joined(&text, &[Some(record(0..20)), Some(other.replace("[{", &format!("[{}, {{", row(777))))]);
-        assert_eq!((rows.different, rows.unplaced, rows.lost, rows.mixed), (1, 1, 0, 0));
+        assert_eq!((rows.different, rows.unplaced, rows.lost, rows.mixed.len()), (1, 1, 0, 0));
         assert_eq!(json["rows"].as_array().unwrap().len(), 41);
         assert!(rows.summary().ends_with("1 read otherwise by two parts; 1 at no row of the text"));
         let (_, rows) = joined(&text, &[Some(record(0..20).replace("T005", "T006")), Some(record(18..40))]);
-        assert_eq!((rows.mixed, rows.lost), (1, 0));
+        assert!(rows.lost == 0 && rows.mixed.len() == 1 && rows.mixed[0].text.starts_with("T005"));
     }
 
     /// Random rows of random kinds, of which some are lost: those and no others are missing.
