@@ -27,7 +27,7 @@ impl Tools {
     /// let list = r#"[{"name": "add", "parameters": {"properties": {"a": {"type": "integer"}}}}]"#;
     /// let tools = Tools::parse(list)?;
     /// let read = |reply: &str| tools.read_other(reply, &Policy::default());
-    /// for reply in ["{\"name\": \"add\", \"arguments\": {\"a\": 1}}", "[add(a=1)]", "<function=add>{\"a\":1}</function>"] {
+    /// for reply in ["{\"name\": \"add\", \"arguments\": {\"a\":1}}", "[add(a=1)]", "<function=add>{\"a\":1}</function>"] {
     ///     assert_eq!(read(reply).unwrap().calls[0].arguments, r#"{"a":1}"#);
     /// }
     /// assert!(read("add(a='x')").is_none());
