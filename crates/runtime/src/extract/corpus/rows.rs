@@ -133,8 +133,9 @@ pub(super) fn join(parts: &[RecordOfPart<'_>], list: &str) -> Result<JoinedRows>
         let Some(own) = part.record else { continue };
         let Members(members) = parsed(own)?;
         let from = lines.partition_point(|line| line.start < part.chunk.bytes.start);
-        let to = lines.partition_point(|line| line.end <= part.chunk.bytes.end);
-        let mut taken = vec![false; to.saturating_sub(from)];
+        // A part may lie inside of a line.
+        let to = lines.partition_point(|line| line.end <= part.chunk.bytes.end).max(from);
+        let mut taken = vec![false; to - from];
         for (name, value) in members {
             let is_list = name == list && value.get() != "null";
             let own = is_list.then(|| parsed::<Vec<Box<RawValue>>>(value.get())).transpose()?;
@@ -342,6 +343,20 @@ mod tests {
         assert!(rows.summary().ends_with("1 read otherwise by two parts; 1 at no row of the text"));
         let (_, rows) = joined(&text, &[Some(record(0..20).replace("T005", "T006")), Some(record(18..40))]);
         assert!(rows.lost == 0 && rows.mixed.len() == 1 && rows.mixed[0].text.starts_with("T005"));
+    }
+
+    /// Parts that end in the middle of lines, as those of a text with long ones.
+    #[test]
+    fn parts_inside_of_lines_have_no_rows() {
+        let text = text(20);
+        let ends: Vec<usize> = (0..text.len()).step_by(7).chain([text.len()]).collect();
+        let chunks = ends.windows(2).map(|pair| Chunk { bytes: pair[0]..pair[1], chars: pair[0]..pair[1] });
+        let chunks: Vec<Chunk> = chunks.collect();
+        let own = record(0..1);
+        let part = |chunk| RecordOfPart { chunk, text: &text[chunk.bytes.clone()], record: Some(&own) };
+        let joined = join(&chunks.iter().map(part).collect::<Vec<_>>(), "rows").unwrap();
+        assert_eq!((joined.rows.expected, joined.rows.lost), (20, 20));
+        assert_eq!((joined.rows.found, joined.rows.unplaced), (chunks.len(), chunks.len()));
     }
 
     /// Random rows of random kinds, of which some are lost: those and no others are missing.
