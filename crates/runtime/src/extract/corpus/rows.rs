@@ -25,6 +25,8 @@ use crate::extract::members::Members;
 
 /// Smallest number of lines of one kind that are taken for rows.
 const MIN_ROWS: usize = 3;
+/// Number of kinds of lines that are tried as rows.
+const MAX_KINDS: usize = 3;
 /// Largest number of missing rows that are listed.
 const MAX_LISTED: usize = 1_000;
 
@@ -123,7 +125,20 @@ pub(super) struct JoinedRows {
 /// `InvalidJson` if a record is no JSON object.
 pub(super) fn join(parts: &[RecordOfPart<'_>], list: &str) -> Result<JoinedRows> {
     let text = whole(parts);
-    let lines = row_lines(&text);
+    // Where a row takes several lines, those count at which most rows stand.
+    let mut best: Option<JoinedRows> = None;
+    for lines in row_lines(&text) {
+        let joined = join_at(parts, list, &text, &lines)?;
+        let placed = |joined: &JoinedRows| joined.rows.expected - joined.rows.lost;
+        if best.as_ref().is_none_or(|best| placed(&joined) > placed(best)) {
+            best = Some(joined);
+        }
+    }
+    best.map_or_else(|| join_at(parts, list, &text, &[]), Ok)
+}
+
+/// The same with these lines as rows.
+fn join_at(parts: &[RecordOfPart<'_>], list: &str, text: &str, lines: &[Range<usize>]) -> Result<JoinedRows> {
     let mut rows = RowCount { expected: lines.len(), ..RowCount::default() };
     let mut record = Members(Vec::new());
     let (mut all, mut origins): (Vec<Box<RawValue>>, _) = (Vec::new(), Vec::new());
@@ -156,7 +171,7 @@ pub(super) fn join(parts: &[RecordOfPart<'_>], list: &str) -> Result<JoinedRows>
                     }
                     placed[from + at] = Some(all.len());
                     if !whole && rows.mixed.len() < MAX_LISTED {
-                        rows.mixed.push(MissingRow::of(&text, &lines[from + at]));
+                        rows.mixed.push(MissingRow::of(text, &lines[from + at]));
                     }
                 }
                 rows.unplaced += usize::from(line.is_none());
@@ -169,7 +184,7 @@ pub(super) fn join(parts: &[RecordOfPart<'_>], list: &str) -> Result<JoinedRows>
         lines.iter().zip(&placed).filter(|(_, row)| row.is_none()).map(|(line, _)| line).collect();
     rows.found = all.len();
     rows.lost = lost.len();
-    rows.missing = lost.iter().take(MAX_LISTED).map(|line| MissingRow::of(&text, line)).collect();
+    rows.missing = lost.iter().take(MAX_LISTED).map(|line| MissingRow::of(text, line)).collect();
     let list_text = format!("[{}]", all.iter().map(|row| row.get()).collect::<Vec<_>>().join(","));
     let member = |(name, value): &(String, Box<RawValue>)| -> String {
         let value = if name == list { &list_text } else { value.get() };
@@ -196,8 +211,8 @@ fn whole(parts: &[RecordOfPart<'_>]) -> String {
     text
 }
 
-/// Returns the lines that look like rows.
-fn row_lines(text: &str) -> Vec<Range<usize>> {
+/// Returns the lines that look like rows: those of the most frequent kinds, the most frequent first.
+fn row_lines(text: &str) -> Vec<Vec<Range<usize>>> {
     let mut at = 0;
     let lines = text.split_inclusive(['\n', '\u{c}']).map(|line| {
         let start = at;
@@ -211,10 +226,15 @@ fn row_lines(text: &str) -> Vec<Range<usize>> {
     for (_, kinds) in lines.iter().filter(|(_, kinds)| kinds.len() > 1) {
         *counts.entry(kinds).or_default() += 1;
     }
-    let most = counts.into_iter().max_by_key(|(kinds, count)| (*count, kinds.len(), *kinds));
-    let Some((usual, _)) = most.filter(|(_, count)| *count >= MIN_ROWS) else { return Vec::new() };
-    let is_row = |kinds: &str| kinds == usual || is_one_off(kinds, usual);
-    lines.iter().filter(|(_, kinds)| is_row(kinds)).map(|(line, _)| line.clone()).collect()
+    let mut usual: Vec<(usize, usize, &str)> =
+        counts.into_iter().map(|(kinds, count)| (count, kinds.len(), kinds)).collect();
+    usual.sort_unstable_by(|a, b| b.cmp(a));
+    let usual = usual.into_iter().filter(|(count, ..)| *count >= MIN_ROWS).take(MAX_KINDS);
+    let of = |(_, _, usual): (usize, usize, &str)| {
+        let own = lines.iter().filter(|(_, kinds)| kinds == usual || is_one_off(kinds, usual));
+        own.map(|(line, _)| line.clone()).collect()
+    };
+    usual.map(of).collect()
 }
 
 /// Returns the kind of each cell of a line: `9` if it has a digit, `a` otherwise.
@@ -343,6 +363,22 @@ mod tests {
         assert!(rows.summary().ends_with("1 read otherwise by two parts; 1 at no row of the text"));
         let (_, rows) = joined(&text, &[Some(record(0..20).replace("T005", "T006")), Some(record(18..40))]);
         assert!(rows.lost == 0 && rows.mixed.len() == 1 && rows.mixed[0].text.starts_with("T005"));
+    }
+
+    /// A row of two lines counts once: at the line that has most of its values.
+    #[test]
+    fn rows_of_two_lines_count_once() {
+        let line =
+            |i: usize| format!("{i}  1/{i}  Ann Number{i}  NOR  {}  Club\n{i}.01  (  1.{i})\n", 1900 + i);
+        let text: String = (1..30).map(line).collect();
+        let chunk = Chunk { bytes: 0..text.len(), chars: 0..text.len() };
+        let rows: Vec<String> =
+            (1..28).map(|i| format!(r#"{{"name":"Ann Number{i}","year":{}}}"#, 1900 + i)).collect();
+        let own = format!(r#"{{"rows":[{}]}}"#, rows.join(","));
+        let joined =
+            join(&[RecordOfPart { chunk: &chunk, text: &text, record: Some(&own) }], "rows").unwrap();
+        assert_eq!((joined.rows.expected, joined.rows.lost, joined.rows.unplaced), (29, 2, 0));
+        assert!(joined.rows.missing[0].text.contains("Number28"), "{:?}", joined.rows.missing);
     }
 
     /// Parts that end in the middle of lines, as those of a text with long ones.
