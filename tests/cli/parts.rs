@@ -202,4 +202,6 @@ fn rows_of_long_tables_are_counted() {
     assert_eq!(output.status.success(), count("found") <= 8, "{err}");
     let both = ffwd(&[&args[..], &["--merge-key", "number", "--chunk-tokens", "100"]].concat());
     assert_eq!(both.status.code(), Some(2));
+    let other = ffwd(&["extract", &file, "-s", &schema, "--list", "row"]);
+    assert!(other.status.code() == Some(2) && texts(&other).1.contains("no such property"), "{other:?}");
 }

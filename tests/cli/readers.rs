@@ -105,6 +105,10 @@ fn pages_may_be_turned_and_words_may_be_drawn_in_parts() {
     assert!(right - left > bottom - top && right < 100.0, "{:?}", turned.words[0]);
     let kerned = "BT /F1 10 Tf 20 50 Td [(To) 80 (tal) -400 (12) 10 (.50)] TJ ET";
     assert_eq!(one("a.pdf", &page(kerned, "", &[])).text, "Total 12.50\n\u{c}");
+    // What other objects say of their filters is nothing about the content behind them.
+    let mut more = vec!["<< /Flags 32 /Filter /FlateDecode >>".to_owned(); 5];
+    more.push(stream("", "x"));
+    assert_eq!(one("a.pdf", &page(HELLO, "", &more)).text, "Hello world\n\u{c}");
     // A file that begins like a PDF is one.
     assert_eq!(one("scan.txt", &page(HELLO, "", &[])).text, "Hello world\n\u{c}");
 }

@@ -24,9 +24,11 @@ impl DocumentKind for Hocr {
 
     fn is_begin(&self, bytes: &[u8]) -> bool {
         let head = &bytes[..bytes.len().min(HEAD)];
-        [&b"ocr-system"[..], b"ocr_page"]
-            .iter()
-            .any(|mark| head.windows(mark.len()).any(|part| part == *mark))
+        // A text that only speaks of hOCR is none.
+        head.trim_ascii_start().starts_with(b"<")
+            && [&b"ocr-system"[..], b"ocr_page"]
+                .iter()
+                .any(|mark| head.windows(mark.len()).any(|part| part == *mark))
     }
 
     fn read(&self, bytes: &[u8], _: Nested<'_>) -> Result<Vec<Text>> {
@@ -118,5 +120,6 @@ mod tests {
         assert_eq!(pieces, [("Total", 1), ("12.50", 1), ("End", 2)]);
         assert_eq!(text.words[0].area, [10.0, 20.0, 50.0, 30.0]);
         assert!(Hocr.read(b"<p>x</p>", ALONE).is_err());
+        assert!(Hocr.is_begin(page.as_bytes()) && !Hocr.is_begin(b"An ocr_page is an element."));
     }
 }

@@ -39,13 +39,19 @@ impl DocumentKind for Mailbox {
     }
 
     fn read(&self, bytes: &[u8], nested: Nested<'_>) -> Result<Vec<Text>> {
-        let mut all = Vec::new();
+        let (mut all, mut faults): (Vec<Text>, Vec<String>) = (Vec::new(), Vec::new());
         for (number, message) in (1..).zip(MessageIterator::new(Cursor::new(bytes))) {
             check_count(number)?;
-            let message = message.map_err(|error| broken("mailbox", &format!("{error:?}")))?;
-            let texts = Mail.read(message.contents(), nested);
-            all.extend(texts?.into_iter().map(|text| inside(&number.to_string(), text)));
+            let texts = message
+                .map_err(|error| broken("e-mail", &format!("{error:?}")))
+                .and_then(|message| Mail.read(message.contents(), nested));
+            match texts {
+                Ok(texts) => all.extend(texts.into_iter().map(|text| inside(&number.to_string(), text))),
+                Err(error) => faults.push(format!("e-mail {number} is not read: {error}")),
+            }
         }
+        let Some(first) = all.first_mut() else { return Err(broken("mailbox", &"it has no e-mails")) };
+        first.warnings.extend(faults);
         Ok(all)
     }
 }
@@ -180,6 +186,10 @@ mod tests {
         let texts = Mailbox.read(all.as_bytes(), NESTED).unwrap();
         assert_eq!(texts.iter().map(|text| &*text.name).collect::<Vec<_>>(), ["1", "2"]);
         assert!(texts.iter().all(|text| text.text == "Subject: A\n\nText\n"), "{texts:?}");
-        assert!(Mail.read(b"", NESTED).is_err());
+        // One that is none is named, and the others are read.
+        let texts =
+            Mailbox.read(format!("{all}\nFrom a@b Tue Apr 14 10:00:00 2026\n\n").as_bytes(), NESTED).unwrap();
+        assert!(texts.len() == 2 && texts[0].warnings[0].starts_with("e-mail 3 is not read"), "{texts:?}");
+        assert!(Mail.read(b"", NESTED).is_err() && Mailbox.read(b"no mail", NESTED).is_err());
     }
 }

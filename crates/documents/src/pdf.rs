@@ -29,7 +29,9 @@ const MAX_PAGES: usize = 20_000;
 /// Length of packed data below which what it unpacks to is no danger: they grow a thousandfold at most.
 const SMALL: usize = 64 << 10;
 /// Bytes in front of a packed part in which its filters are named.
-const HEAD: usize = 512;
+const HEAD: usize = 4096;
+/// The filter that unpacks to much more than its data.
+const PACKED: &[u8] = b"/FlateDecode";
 /// Share of characters without a meaning above which there is a warning.
 const UNKNOWN: f64 = 0.1;
 
@@ -103,8 +105,10 @@ fn check_sizes(bytes: &[u8]) -> Result<()> {
         if begin == bytes.len() {
             return Ok(());
         }
+        // The filters stand in the dictionary between the number of the object and its content.
         let head = &bytes[at.max(begin.saturating_sub(HEAD))..begin];
-        let packed = head.windows(4).filter(|word| word.starts_with(b"/Fl")).count();
+        let own = head.windows(3).rposition(|word| word == b"obj").map_or(head, |at| &head[at..]);
+        let packed = own.windows(PACKED.len()).filter(|word| *word == PACKED).count();
         let data = begin + b"stream".len();
         let data = data + bytes[data..].iter().take_while(|byte| b"\r\n".contains(byte)).count();
         let end = find(data, b"endstream");

@@ -309,6 +309,7 @@ pub(super) fn run(args: &Args, matches: &clap::ArgMatches) -> Result<ExitCode> {
     // A wrong schema fails at once, before a model is loaded.
     let whitespace = args.models.whitespace();
     let read = read_schema(args, &text, &references, whitespace)?;
+    check_list(args, &read.1)?;
     let engine = Arc::new(args.models.engine()?);
     // The embedded model may also come from a file.
     let read = match engine.whitespace() == whitespace {
@@ -343,6 +344,18 @@ pub(super) fn run(args: &Args, matches: &clap::ArgMatches) -> Result<ExitCode> {
         true => extract_all(args, documents, run, advice),
         false => extract_one(args, documents, &engine, &run, advice),
     }
+}
+
+/// # Errors
+/// If `--list` names no property of the schema.
+fn check_list(args: &Args, schema: &Value) -> Result<()> {
+    let (Some(list), Some(properties)) = (&args.chunks.list, schema.get("properties")) else { return Ok(()) };
+    if properties.get(list).is_some() {
+        return Ok(());
+    }
+    let error =
+        Error::new(ErrorKind::InvalidOption, format!("--list {list}: the schema has no such property"));
+    Err(error.at(Place::File(args.schema.clone())).hint("name a property whose value is a list of rows"))
 }
 
 /// Returns what sets the options of a request, and prints the warnings of the first schema.

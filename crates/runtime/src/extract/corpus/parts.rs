@@ -95,30 +95,17 @@ pub(super) fn join(
     if let Some(list) = options.list {
         return join_rows(task, outcomes, list, fits);
     }
-    let count = outcomes.len();
     // Strings that are spans come from one part each.
     let texts = outcomes.iter().map(|part| &*part.text).collect::<Vec<_>>().join("\n");
-    let (mut records, mut stats, mut notes) = (Vec::new(), Vec::new(), Vec::new());
+    let Ending { mut finish, mut incomplete, stats, notes } = ending(task, &outcomes);
+    let mut records = Vec::new();
     // The records with their grounding, by their number in `records`.
     let mut whole: Vec<(String, Grounding)> = Vec::new();
-    let (mut finish, mut incomplete) = ("stop", None);
-    for (i, DonePart { chunk, outcome, .. }) in outcomes.into_iter().enumerate() {
-        let (ended, error) = match outcome {
-            Ok(outcome) => {
-                notes.extend(outcome.notes);
-                stats.push(outcome.stats);
-                if outcome.incomplete.is_none() {
-                    records.push((outcome.text.clone(), chunk.clone()));
-                    whole.push((outcome.text, outcome.grounding));
-                }
-                (outcome.finish, outcome.incomplete)
-            }
-            Err(error) => ("error", Some(error)),
-        };
-        if ended != "stop" && finish == "stop" {
-            finish = ended;
+    for DonePart { chunk, outcome, .. } in outcomes {
+        if let Some(outcome) = outcome.ok().filter(|outcome| outcome.incomplete.is_none()) {
+            records.push((outcome.text.clone(), chunk));
+            whole.push((outcome.text, outcome.grounding));
         }
-        incomplete = incomplete.or_else(|| error.map(|error| part_error(task, i, count, &chunk, &error)));
     }
     let merged = merge_records(records, options.merge_keys)?;
     for (i, record) in merged.iter().enumerate().filter(|(_, record)| record.chunks.len() > 1) {
@@ -135,7 +122,7 @@ pub(super) fn join(
         text,
         records,
         finish,
-        stats: sum(&stats),
+        stats,
         grounding,
         incomplete,
         notes,
@@ -145,21 +132,22 @@ pub(super) fn join(
     })
 }
 
-/// Joins the outcomes of all parts of a text into one record, whose list has the rows of all.
-fn join_rows(
-    task: &Task,
-    outcomes: Vec<DonePart>,
-    list: &str,
-    fits: &dyn Fn(&str, &str) -> Result<()>,
-) -> Result<Outcome> {
-    let count = outcomes.len();
-    let mut incomplete = None;
-    let (mut stats, mut notes, mut finish) = (Vec::new(), Vec::new(), "stop");
+/// How the parts of a text ended.
+struct Ending {
+    finish: &'static str,
+    /// The first error.
+    incomplete: Option<Error>,
+    stats: Stats,
+    notes: Vec<&'static str>,
+}
+
+fn ending(task: &Task, outcomes: &[DonePart]) -> Ending {
+    let (mut finish, mut incomplete, mut stats, mut notes) = ("stop", None, Vec::new(), Vec::new());
     for (i, DonePart { chunk, outcome, .. }) in outcomes.iter().enumerate() {
         let (ended, error) = match outcome {
             Ok(outcome) => {
-                stats.push(outcome.stats.clone());
                 notes.extend(outcome.notes.iter().copied());
+                stats.push(outcome.stats.clone());
                 (outcome.finish, outcome.incomplete.as_ref())
             }
             Err(error) => ("error", Some(error)),
@@ -167,8 +155,20 @@ fn join_rows(
         if ended != "stop" && finish == "stop" {
             finish = ended;
         }
-        incomplete = incomplete.or_else(|| error.map(|error| part_error(task, i, count, chunk, error)));
+        incomplete =
+            incomplete.or_else(|| error.map(|error| part_error(task, i, outcomes.len(), chunk, error)));
     }
+    Ending { finish, incomplete, stats: sum(&stats), notes }
+}
+
+/// Joins the outcomes of all parts of a text into one record, whose list has the rows of all.
+fn join_rows(
+    task: &Task,
+    outcomes: Vec<DonePart>,
+    list: &str,
+    fits: &dyn Fn(&str, &str) -> Result<()>,
+) -> Result<Outcome> {
+    let Ending { mut finish, mut incomplete, stats, notes } = ending(task, &outcomes);
     let own: Vec<RecordOfPart<'_>> = outcomes
         .iter()
         .map(|DonePart { chunk, text, outcome }| {
@@ -200,7 +200,7 @@ fn join_rows(
         text: record,
         records: None,
         finish,
-        stats: sum(&stats),
+        stats,
         grounding,
         incomplete,
         notes,
