@@ -52,7 +52,7 @@ fn lines_have_no_further_members_by_default() {
     assert!(record["name"].is_string() && record["confidence"].is_null());
     let line: Value = serde_json::from_str(&extract(&["--spans"])).unwrap();
     assert_eq!((&line["record"], &line["confidence"]), (&record, &json!(null)));
-    assert!(line["spans"].is_object());
+    assert!(line["spans"].is_object() && line["unsupported"].is_object());
 }
 
 /// With a bound that nothing reaches, all values become null that may be: those that the schema requires to be
@@ -74,6 +74,10 @@ fn values_that_are_not_certain_become_null() {
     let line = extract(&["--abstain", "1"]);
     assert_eq!(line["record"]["count"], plain["record"]["count"]);
     assert!(line["confidence"].is_null());
+    // The text has no word of the enumeration; a null in its place is no value of it.
+    let own = extract(&["--spans"]);
+    assert_eq!(own["unsupported"], json!({"/kinds/0": "bill"}));
+    assert_eq!(line["unsupported"], json!({}));
     for pointer in ["/name", "/kinds/0"] {
         let own = plain["record"].pointer(pointer).unwrap();
         let (value, null) = (&line["abstained"][pointer]["value"], line["record"].pointer(pointer).unwrap());

@@ -202,6 +202,15 @@ fn rows_of_long_tables_are_counted() {
     assert_eq!(output.status.success(), count("found") <= 8, "{err}");
     let both = ffwd(&[&args[..], &["--merge-key", "number", "--chunk-tokens", "100"]].concat());
     assert_eq!(both.status.code(), Some(2));
+    // The mark in the schema does the same as the option.
+    let marked = std::fs::read_to_string(&schema).unwrap().replacen(
+        "\"type\": \"array\"",
+        "\"type\": \"array\", \"x-rows\": true",
+        1,
+    );
+    folder.write("m.json", &marked);
+    let marked = ffwd(&["extract", &file, "-s", &folder.path("m.json"), "--spans", "--batch", "4"]);
+    assert_eq!(texts(&marked).0, out);
     let other = ffwd(&["extract", &file, "-s", &schema, "--list", "row"]);
     assert!(other.status.code() == Some(2) && texts(&other).1.contains("no such property"), "{other:?}");
 }

@@ -30,11 +30,11 @@ use crate::constraint::{Policy, Whitespace};
 use crate::decode::{Engine, Event, SchedulerOptions, Stats};
 use crate::error::{Error, ErrorKind, Place, Result};
 use crate::extract::corpus::{
-    CorpusOptions, CorpusRun, Document, DocumentReader, Outcome, RowCount, SetRequest, Start, TableFormat,
-    is_output,
+    self, CorpusOptions, CorpusRun, Document, DocumentReader, Outcome, RowCount, SetRequest, Start,
+    TableFormat, is_output,
 };
 use crate::extract::schema::{ExtractionSchema, SchemaOptions};
-use crate::extract::{Example, Extractor};
+use crate::extract::{ChunkOptions, Example, Extractor};
 use crate::model::named::NamedModel;
 
 const EXAMPLES: [(&str, &str); 7] = [
@@ -289,13 +289,19 @@ pub(super) fn run(args: &Args, matches: &clap::ArgMatches) -> Result<ExitCode> {
         // Also if it lies in the folder that is read.
         files.retain(|file| !is_output(file, output));
     }
+    let (text, references) = (read_text(&args.schema)?, args.references.read()?);
+    // A wrong schema fails at once, before a model is loaded.
+    let whitespace = args.models.whitespace();
+    let mut read = read_schema(args, &text, &references, whitespace)?;
+    let list = list_of_rows(args, &mut read.1)?;
+    let chunks = args.chunks.options(list.is_some());
     let grounding = args.grounding.options();
     let many = args.output.is_some()
         || args.html.is_some()
         || grounding.confidence
         || grounding.spans
         || grounding.abstain.is_some()
-        || args.chunks.options().is_some()
+        || chunks.is_some()
         || texts.are_many(&files);
     if args.stream && many {
         return Err(Error::new(ErrorKind::InvalidOption, "--stream with more than one text")
@@ -305,29 +311,24 @@ pub(super) fn run(args: &Args, matches: &clap::ArgMatches) -> Result<ExitCode> {
         return Err(Error::new(ErrorKind::InvalidOption, "--log-json with a single text")
             .hint("--stats writes the statistics of a single text"));
     }
-    let (text, references) = (read_text(&args.schema)?, args.references.read()?);
-    // A wrong schema fails at once, before a model is loaded.
-    let whitespace = args.models.whitespace();
-    let read = read_schema(args, &text, &references, whitespace)?;
-    check_list(args, &read.1)?;
     let engine = Arc::new(args.models.engine()?);
     // The embedded model may also come from a file.
-    let read = match engine.whitespace() == whitespace {
-        true => read,
-        false => read_schema(args, &text, &references, engine.whitespace())?,
-    };
+    if engine.whitespace() != whitespace {
+        read = read_schema(args, &text, &references, engine.whitespace())?;
+        list_of_rows(args, &mut read.1)?;
+    }
     let extractor = extractor(args, &engine, read)?;
     let documents = texts.read(files);
     if args.prompt.show_prompt {
-        return show_prompts(args, documents, &extractor);
+        return show_prompts(documents, &extractor, chunks.as_ref());
     }
     output::print_warnings(extractor.warnings());
     let advice = advice(args, &engine);
     let options = CorpusOptions {
         scheduler: SchedulerOptions::with_batch(args.batch.into()),
-        chunks: args.chunks.options(),
+        chunks,
         merge_keys: args.chunks.merge_key.clone(),
-        list: args.chunks.list.clone(),
+        list,
         grounding,
         output: args.output.clone(),
         start: if args.restart { Start::Anew } else { args.resume.unwrap_or_default() },
@@ -346,16 +347,18 @@ pub(super) fn run(args: &Args, matches: &clap::ArgMatches) -> Result<ExitCode> {
     }
 }
 
+/// Returns the property whose list has the rows of a text.
+///
 /// # Errors
-/// If `--list` names no property of the schema.
-fn check_list(args: &Args, schema: &Value) -> Result<()> {
-    let (Some(list), Some(properties)) = (&args.chunks.list, schema.get("properties")) else { return Ok(()) };
-    if properties.get(list).is_some() {
-        return Ok(());
+/// If `--list` names no property of the schema, or there are keys to merge by too.
+fn list_of_rows(args: &Args, schema: &mut Value) -> Result<Option<String>> {
+    let list = corpus::list_of(schema, args.chunks.list.as_deref());
+    let list = list.map_err(|e| e.at(Place::File(args.schema.clone())))?;
+    match list.is_some() && !args.chunks.merge_key.is_empty() {
+        true => Err(Error::new(ErrorKind::InvalidOption, "--merge-key with a list of rows")
+            .hint("rows of a table may be equal; leave out the keys, or `x-rows` in the schema")),
+        false => Ok(list),
     }
-    let error =
-        Error::new(ErrorKind::InvalidOption, format!("--list {list}: the schema has no such property"));
-    Err(error.at(Place::File(args.schema.clone())).hint("name a property whose value is a list of rows"))
 }
 
 /// Returns what sets the options of a request, and prints the warnings of the first schema.
@@ -593,15 +596,19 @@ fn extractor(args: &Args, engine: &Engine, (schema, value): (ExtractionSchema, V
 }
 
 /// Prints the prompt for each text, or for each of its parts.
-fn show_prompts(args: &Args, documents: DocumentReader, extractor: &Extractor) -> Result<ExitCode> {
+fn show_prompts(
+    documents: DocumentReader,
+    extractor: &Extractor,
+    chunks: Option<&ChunkOptions>,
+) -> Result<ExitCode> {
     for Document { source, text, .. } in documents {
         let text = text?;
         let in_file = |e: Error| e.at(Place::File(source.clone()));
         let whole: Vec<_> = std::iter::once(0..text.len()).collect();
-        let parts = match args.chunks.options() {
+        let parts = match chunks {
             None => whole,
             Some(options) => {
-                let parts = extractor.chunks(&text, &options).map_err(in_file)?;
+                let parts = extractor.chunks(&text, options).map_err(in_file)?;
                 parts.into_iter().map(|part| part.bytes).collect()
             }
         };

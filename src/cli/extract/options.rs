@@ -83,8 +83,8 @@ pub(super) struct GroundingArgs {
     ///
     /// A map from JSON pointers to `bytes` and `chars`, each a pair of offsets. Strings with
     /// `"x-verbatim": true` that occur several times have `occurrences` instead, a list of these. Other
-    /// strings and numbers have a span only if the text contains them exactly once as a whole word.
-    /// Prints a line also for one file.
+    /// strings and numbers have a span only if the text contains them exactly once as a whole word. Values
+    /// of enums whose words are not in the text are in `unsupported`. Prints a line also for one file.
     #[arg(long, conflicts_with = "stream")]
     spans: bool,
     /// Leave out values that are less probable than P: they become null where the schema allows it
@@ -131,7 +131,8 @@ pub(super) struct ChunkArgs {
     chunk_overlap: u32,
     /// Put the rows of a long table into the list NAME of one record, and count those that are missing
     ///
-    /// NAME is a property of the schema. The records of all parts of a text are one record, with the rows of
+    /// NAME is a property of the schema, also as the pointer /NAME; `"x-rows": true` at the property in the
+    /// schema does the same. The records of all parts of a text are one record, with the rows of
     /// all of them. Lines of the text that look like rows are counted: `rows` in the line, and a message, say
     /// how many were found, and which are missing. Parts have 100 tokens if --chunk-tokens names no number.
     #[arg(long, value_name = "NAME", conflicts_with = "merge_key")]
@@ -146,8 +147,8 @@ pub(super) struct ChunkArgs {
 
 impl ChunkArgs {
     /// Returns the lengths of parts, if texts are cut.
-    pub(super) fn options(&self) -> Option<ChunkOptions> {
-        let usual = self.list.as_ref().map(|_| LIST_TOKENS);
+    pub(super) fn options(&self, is_list: bool) -> Option<ChunkOptions> {
+        let usual = is_list.then_some(LIST_TOKENS);
         let (tokens, overlap) = (self.chunk_tokens.or(usual)? as usize, self.chunk_overlap as usize);
         Some(ChunkOptions { tokens, overlap })
     }

@@ -8,8 +8,10 @@
 //! A function from schema and text to a request was rejected. It knows no model, so it can only
 //! use the wording of one of them, and it parses the schema for each text.
 
+use std::sync::Arc;
+
 use ffwd_engine::text::without_mark;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::check_text;
 use super::chunks::{Chunk, ChunkOptions, chunks};
@@ -18,6 +20,7 @@ use super::json_style::to_text;
 use super::notes::notes;
 use super::outline::outline;
 use super::schema::{ExtractionSchema, SchemaOptions};
+use super::support;
 use super::wording::{Values, Wording};
 use crate::Warning;
 use crate::chat::ChatTemplate;
@@ -54,6 +57,8 @@ pub struct Extractor {
     wording: Wording,
     values: Values,
     schema: ExtractionSchema,
+    /// The schema as the prompt shows it.
+    shown: Arc<Value>,
     /// The compiled constraint, if it is the same for all texts.
     grammar: Option<CompiledGrammar>,
 }
@@ -164,7 +169,8 @@ impl<'e> ExtractorBuilder<'e> {
             instructions: self.instructions,
         };
         let (vocab, chat) = (self.engine.vocabulary().clone(), self.engine.chat_template()?.cloned());
-        Ok(Extractor { vocab, chat, wording, values, schema, grammar })
+        let shown = Arc::new(value.clone());
+        Ok(Extractor { vocab, chat, wording, values, schema, shown, grammar })
     }
 
     /// Returns the wording of the prompt.
@@ -286,6 +292,12 @@ impl Extractor {
             Some(fault) => Err(Error::new(ErrorKind::Incomplete, format!("the record {}", fault.what))
                 .at(Place::Pointer(fault.pointer))),
         }
+    }
+
+    /// Returns the values of a record (JSON text) that come from enumerations, and whose words are not in the
+    /// text, by their JSON pointers.
+    pub fn unsupported(&self, text: &str, record: &str) -> Map<String, Value> {
+        support::unsupported(&self.shown, text, record)
     }
 
     /// Returns the constraint of the schema for a text.

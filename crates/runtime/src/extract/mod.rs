@@ -26,6 +26,7 @@ mod partial;
 mod quote_strings;
 pub mod schema;
 mod spans;
+mod support;
 mod template;
 mod truncated;
 mod wording;

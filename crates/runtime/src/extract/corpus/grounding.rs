@@ -29,14 +29,20 @@ pub struct GroundingOptions {
 }
 
 /// Members of a line about the values of its record, by JSON pointers.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize)]
 pub struct Grounding {
     /// How probable each value is.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub confidence: Option<Map<String, Value>>,
     /// Where in the text each value is.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub spans: Option<Map<String, Value>>,
     /// The values that became null, each with its probability.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub abstained: Option<Map<String, Value>>,
+    /// The values of enumerations whose words are not in the text.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unsupported: Option<Map<String, Value>>,
 }
 
 impl GroundingOptions {
@@ -101,6 +107,10 @@ impl GroundingOptions {
 }
 
 impl Grounding {
+    fn all(&mut self) -> [&mut Option<Map<String, Value>>; 4] {
+        [&mut self.confidence, &mut self.spans, &mut self.abstained, &mut self.unsupported]
+    }
+
     /// Returns the members for a part of a record of a part of a text: of the values below the pointer
     /// `prefix`. Offsets count from the start of the text.
     pub(super) fn in_text(&self, prefix: &str, part: &Chunk) -> Grounding {
@@ -113,19 +123,15 @@ impl Grounding {
         };
         let mut spans = self.spans.as_ref().map(of_item);
         spans.iter_mut().flat_map(Map::values_mut).for_each(|span| shift(span, part));
-        let [confidence, abstained] =
-            [&self.confidence, &self.abstained].map(|all| all.as_ref().map(of_item));
-        Grounding { confidence, spans, abstained }
+        let [confidence, abstained, unsupported] = [&self.confidence, &self.abstained, &self.unsupported]
+            .map(|members| members.as_ref().map(of_item));
+        Grounding { confidence, spans, abstained, unsupported }
     }
 
     /// Adds members of which there are none, below a pointer.
     pub(super) fn add(&mut self, prefix: &str, more: Grounding) {
-        let pairs = [
-            (&mut self.confidence, more.confidence),
-            (&mut self.spans, more.spans),
-            (&mut self.abstained, more.abstained),
-        ];
-        for (all, more) in pairs {
+        let more = [more.confidence, more.spans, more.abstained, more.unsupported];
+        for (all, more) in self.all().into_iter().zip(more) {
             let Some(more) = more else { continue };
             let all = all.get_or_insert_default();
             for (pointer, value) in more {
@@ -136,16 +142,13 @@ impl Grounding {
 
     /// Removes the members below a pointer.
     pub(super) fn remove(&mut self, prefix: &str) {
-        let all = [&mut self.confidence, &mut self.spans, &mut self.abstained];
-        all.into_iter()
-            .flatten()
-            .for_each(|members| members.retain(|pointer, _| !pointer.starts_with(prefix)));
+        let all = self.all().into_iter().flatten();
+        all.for_each(|members| members.retain(|pointer, _| !pointer.starts_with(prefix)));
     }
 
     /// Removes values that are not the same in two records, given as JSON.
     pub(super) fn keep_same(&mut self, first: &Value, merged: &Value) {
-        let all = [&mut self.confidence, &mut self.spans, &mut self.abstained];
-        for members in all.into_iter().flatten() {
+        for members in self.all().into_iter().flatten() {
             members.retain(|pointer, _| first.pointer(pointer) == merged.pointer(pointer));
         }
     }

@@ -1,8 +1,8 @@
 //! What became of a text, and the line about it: a JSON object.
 
 use serde::Serialize;
+use serde_json::Value;
 use serde_json::value::RawValue;
-use serde_json::{Map, Value};
 
 use super::grounding::Grounding;
 use super::report::Shown;
@@ -48,12 +48,8 @@ struct Line<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     records: Option<Vec<PartRecord<'a>>>,
     finish: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    confidence: Option<&'a Map<String, Value>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    spans: Option<&'a Map<String, Value>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    abstained: Option<&'a Map<String, Value>>,
+    #[serde(flatten)]
+    grounding: Option<&'a Grounding>,
     #[serde(skip_serializing_if = "Option::is_none")]
     rows: Option<&'a RowCount>,
     /// The text of an incomplete record.
@@ -71,19 +67,13 @@ struct Line<'a> {
 struct PartRecord<'a> {
     record: Option<&'a RawValue>,
     chunks: &'a [Chunk],
-    #[serde(skip_serializing_if = "Option::is_none")]
-    confidence: Option<&'a Map<String, Value>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    spans: Option<&'a Map<String, Value>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    abstained: Option<&'a Map<String, Value>>,
+    #[serde(flatten)]
+    grounding: &'a Grounding,
 }
 
 impl PartRecord<'_> {
     fn of((merged, grounding): &(MergedRecord, Grounding)) -> PartRecord<'_> {
-        let Grounding { confidence, spans, abstained } = grounding;
-        let [confidence, spans, abstained] = [confidence, spans, abstained].map(Option::as_ref);
-        PartRecord { record: raw(&merged.json), chunks: &merged.chunks, confidence, spans, abstained }
+        PartRecord { record: raw(&merged.json), chunks: &merged.chunks, grounding }
     }
 }
 
@@ -102,9 +92,7 @@ impl Task {
             record,
             records,
             finish: outcome.finish,
-            confidence: outcome.grounding.confidence.as_ref(),
-            spans: outcome.grounding.spans.as_ref(),
-            abstained: outcome.grounding.abstained.as_ref(),
+            grounding: Some(&outcome.grounding),
             rows: outcome.rows.as_ref(),
             partial,
             error: outcome.incomplete.as_ref().map(Error::to_string),

@@ -46,7 +46,7 @@ pub use grounding::{Grounding, GroundingOptions};
 pub use journal::replace;
 pub use line::Outcome;
 pub use places::{Places, WordPlace};
-pub use rows::{MissingRow, RowCount};
+pub use rows::{MissingRow, RowCount, list_of};
 pub use run::{CorpusOptions, CorpusRun, Done, Ended, SetRequest, Start, is_output};
 pub use table::{Columns, Lines, TableFormat, WriteTable, text_of};
 pub use task::Task;

@@ -15,6 +15,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 use serde::Serialize;
+use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::places::Places;
@@ -99,6 +100,33 @@ impl RowCount {
 impl MissingRow {
     fn of(text: &str, line: &Range<usize>) -> MissingRow {
         MissingRow { bytes: line.clone(), page: None, text: text[line.clone()].to_owned() }
+    }
+}
+
+/// Returns the property whose list has the rows of a text: the one of this name or pointer, such as `/items`,
+/// or the one whose schema has `"x-rows": true`. The mark is removed, as a model has no use for it.
+///
+/// # Errors
+/// `InvalidOption` if the schema has no such property, or `x-rows` stands elsewhere.
+pub fn list_of(schema: &mut Value, name: Option<&str>) -> Result<Option<String>> {
+    let fail = |message: String| {
+        let error = Error::new(ErrorKind::InvalidOption, message);
+        Err(error.hint("name a property of the record whose value is a list of rows"))
+    };
+    let properties = schema.get_mut("properties").and_then(Value::as_object_mut);
+    let mut marked = None;
+    for (name, property) in properties.into_iter().flatten() {
+        let mark = property.as_object_mut().and_then(|members| members.shift_remove("x-rows"));
+        marked = marked.or_else(|| mark.filter(|mark| *mark == true).map(|_| name.clone()));
+    }
+    if schema.to_string().contains("\"x-rows\":true") {
+        return fail("`x-rows` is for a property of the record".to_owned());
+    }
+    let list = name.map(|name| name.strip_prefix('/').unwrap_or(name).to_owned()).or(marked);
+    let lacks = |list: &String| schema.get("properties").is_some_and(|all| all.get(list).is_none());
+    match list {
+        Some(list) if lacks(&list) => fail(format!("the list {list}: the schema has no such property")),
+        list => Ok(list),
     }
 }
 
@@ -393,6 +421,21 @@ mod tests {
         let joined = join(&chunks.iter().map(part).collect::<Vec<_>>(), "rows").unwrap();
         assert_eq!((joined.rows.expected, joined.rows.lost), (20, 20));
         assert_eq!((joined.rows.found, joined.rows.unplaced), (chunks.len(), chunks.len()));
+    }
+
+    #[test]
+    fn the_list_is_named_or_marked() {
+        let schema = |text: &str| serde_json::from_str::<Value>(text).unwrap();
+        let marked = r#"{"properties": {"a": {"type": "array"}, "b": {"type": "array", "x-rows": true}}}"#;
+        for (name, list) in [(None, "b"), (Some("a"), "a"), (Some("/a"), "a")] {
+            let mut marked = schema(marked);
+            assert_eq!(list_of(&mut marked, name).unwrap().as_deref(), Some(list));
+            assert!(!marked.to_string().contains("x-rows"));
+        }
+        assert_eq!(list_of(&mut schema(r#"{"properties": {"a": {"x-rows": false}}}"#), None).unwrap(), None);
+        assert!(list_of(&mut schema(marked), Some("/b/c")).unwrap_err().message().contains("b/c"));
+        let inner = r#"{"properties": {"a": {"properties": {"b": {"type": "array", "x-rows": true}}}}}"#;
+        assert!(list_of(&mut schema(inner), None).is_err());
     }
 
     /// Random rows of random kinds, of which some are lost: those and no others are missing.

@@ -321,11 +321,15 @@ impl CorpusRun {
         let options = &self.options.grounding;
         let mut grounding = options.members(&self.engine, &output, text, || self.request(text))?;
         let incomplete = incomplete(&output);
+        let answer = output.answer.as_deref().unwrap_or(&output.text);
         let mut record = output.text.clone();
         if incomplete.is_none() && options.abstain.is_some() {
-            let answer = output.answer.as_deref().unwrap_or(&record);
             let fits = |record: &str| self.extractor.check(&self.engine, text, record).is_ok();
             (record, grounding.abstained) = options.abstain(answer, &output.confidence, fits);
+        }
+        if options.spans || options.abstain.is_some() {
+            let kept = if grounding.abstained.is_some() { &record } else { answer };
+            grounding.unsupported = Some(self.extractor.unsupported(text, kept));
         }
         let vocab = self.engine.vocabulary();
         let shown = self.report.is_some().then(|| Shown::new(text, &output, &grounding, vocab));
