@@ -95,17 +95,22 @@ class Span:
     Attributes:
         start, end: Offsets in characters: the part is `text[start:end]`.
         byte_start, byte_end: Offsets in the text's bytes in UTF-8.
+        page: Number of the page, if the text comes from a document with pages.
+        box: Left, top, right and bottom edge of its words on that page, from the left upper corner.
     """
 
     start: int
     end: int
     byte_start: int
     byte_end: int
+    page: int | None = None
+    box: tuple[float, ...] | None = None
 
     @classmethod
     def of(cls, data: Mapping[str, Any]) -> Span:
         """Return the span that the compiled module wrote as JSON."""
-        return cls(*data["chars"], *data["bytes"])
+        box = data.get("box")
+        return cls(*data["chars"], *data["bytes"], data.get("page"), box and tuple(box))
 
 
 @dataclass(frozen=True)
@@ -211,6 +216,7 @@ class Extraction(Generic[T]):
             copied strings (`verbatim`), any of which may be meant. Values without a span are left
             out.
         confidence: Confidence by JSON pointer, if requested.
+        source: The file, such as `mail.eml#invoice.pdf`, of `extract_files`.
     """
 
     record: T
@@ -219,6 +225,7 @@ class Extraction(Generic[T]):
     stats: Stats
     spans: dict[str, list[Span]]
     confidence: dict[str, Confidence]
+    source: str | None = None
 
     @classmethod
     def of(cls, record: T, details: str) -> Extraction[T]:
@@ -232,6 +239,7 @@ class Extraction(Generic[T]):
             stats=Stats.of(data["stats"]),
             spans=spans,
             confidence=Confidence.all_of(data),
+            source=data.get("source"),
         )
 
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, overload
 
@@ -267,6 +268,58 @@ class Engine:
         return extractor.extract_many(texts, details=details, **rest)
 
     @overload
+    def extract_files(
+        self,
+        files: Path | Iterable[Path],
+        schema: type[T],
+        *,
+        details: Literal[False] = False,
+        **options: Unpack[ManyOptions],
+    ) -> Records[T]: ...
+    @overload
+    def extract_files(
+        self,
+        files: Path | Iterable[Path],
+        schema: type[T],
+        *,
+        details: Literal[True],
+        **options: Unpack[ManyOptions],
+    ) -> Records[Extraction[T]]: ...
+    @overload
+    def extract_files(
+        self,
+        files: Path | Iterable[Path],
+        schema: JsonSchema,
+        *,
+        details: bool = False,
+        **options: Unpack[ManyOptions],
+    ) -> Records[Any]: ...
+    def extract_files(
+        self,
+        files: Path | Iterable[Path],
+        schema: Any,
+        *,
+        details: bool = False,
+        **options: Any,
+    ) -> Records[Any]:
+        """Extract the records of documents: PDF, `.eml`, `.mbox`, `.html`, `.docx`, hOCR and texts.
+
+        A file may hold several texts, such as an e-mail with attachments. Pages without text and the
+        like are warnings.
+
+        Args:
+            files: A file, a folder, a pattern such as `mails/**/*.eml`, or several of these.
+            schema: As that of `extract`.
+            details: As that of `extract`. `source` is the file, and spans have `page` and `box`.
+            options: See `ffwd.options.ManyOptions`.
+
+        Raises:
+            ffwd.Error: As `extract_many`; or no file is there.
+        """
+        extractor, rest = self._split(schema, options)
+        return extractor.extract_files(files, details=details, **rest)
+
+    @overload
     def extract_streaming(
         self, text: str, schema: type[T], **options: Unpack[ExtractOptions]
     ) -> RecordStream[T]: ...
@@ -429,6 +482,18 @@ class Extractor(Generic[T]):
         read = partial(self._read, details=details)
         return Records(many, read, errors, progress, total)
 
+    def extract_files(
+        self,
+        files: Path | Iterable[Path],
+        *,
+        details: bool = False,
+        **options: Unpack[ManyOptions],
+    ) -> Records[Any]:
+        """Extract the records of documents; see `Engine.extract_files`."""
+        names = [files] if isinstance(files, (str, os.PathLike)) else list(files)
+        texts: Any = _texts_of(_runtime().list_files(names))
+        return self.extract_many(texts, details=details, **options)
+
     def extract_streaming(self, text: str, **options: Unpack[ExtractOptions]) -> RecordStream[T]:
         """Extract a record, and iterate over its parts; see `Engine.extract_streaming`."""
         made = self._options(False, options)[0]
@@ -449,6 +514,15 @@ class Extractor(Generic[T]):
     def _read(self, found: tuple[str, str | None], details: bool) -> Any:
         record = self._type.read(found[0])
         return Extraction.of(record, found[1] or "") if details else record
+
+
+def _texts_of(files: Iterable[Path]) -> Iterator[Any]:
+    """Read the texts of files, one after the other."""
+    for file in files:
+        texts, warned = _runtime().read_file(file)
+        for message in warned:
+            warnings.warn(message, stacklevel=3)
+        yield from texts
 
 
 def _runtime() -> Any:

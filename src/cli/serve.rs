@@ -43,6 +43,7 @@ const PLAYGROUND_EXAMPLES: [(&str, &str); 2] = [
 const ENDPOINTS: &[&str] = &[
     "GET  /                                                      The playground, a page",
     "POST /v1/chat/completions, /v1/completions, /v1/responses   Generate, also as a stream",
+    "POST /v1/extract                                            Extract records, as `ffwd extract`",
     "GET  /v1/models                                             List the models",
     "POST /tokenize, /detokenize                                 Convert text and tokens",
     "GET  /health, /version, /metrics                            Report on the server",
@@ -225,6 +226,10 @@ fn options(args: &Args) -> Result<ServeOptions> {
     options.max_body = limits.max_body_kib.saturating_mul(1 << 10);
     options.max_constraint = limits.max_constraint_kib.saturating_mul(1 << 10);
     options.max_connections = limits.max_connections.clamp(1, 1 << 20);
+    #[cfg(feature = "documents")]
+    {
+        options.document = Some(crate::documents::texts);
+    }
     options.timeout = Duration::from_secs(limits.timeout.min(1 << 31));
     options.grace = Duration::from_secs(limits.grace.min(1 << 31));
     Ok(options)

@@ -113,6 +113,44 @@ fn pages_may_be_turned_and_words_may_be_drawn_in_parts() {
     assert_eq!(one("scan.txt", &page(HELLO, "", &[])).text, "Hello world\n\u{c}");
 }
 
+/// What other readers stumble over, after public reports: each of these files says the same.
+#[test]
+fn files_that_break_other_readers_are_read() {
+    let plain = String::from_utf8(page(HELLO, "", &[])).unwrap();
+    let content = format!("{HELLO}\n{}", "% ".repeat(999));
+    let content = miniz_oxide::deflate::compress_to_vec_zlib(content.as_bytes(), 6);
+    let packed = |bytes: &[u8]| {
+        let (before, after) = plain.split_once(HELLO).unwrap();
+        let length = format!("/Length {}", HELLO.len());
+        let before = before.replace(&length, &format!("/Filter /FlateDecode /Length {}", bytes.len()));
+        [before.as_bytes(), bytes, after.as_bytes()].concat()
+    };
+    let more = [stream("", "50 Td (Hello world) Tj ET")];
+    let split = String::from_utf8(page("BT /F1 10 Tf 20", "", &more)).unwrap();
+    let split = split.replace("/Contents 4 0 R", "/Contents [4 0 R 5 0 R]");
+    let inherited = plain.replace("/Count 1", "/Count 1 /MediaBox [0 0 200 100]");
+    let map =
+        "1 begincodespacerange <00> <FF> endcodespacerange 1 beginbfrange <00> <FFFFFFFF> <0000> endbfrange";
+    let font = "/BaseFont /Helvetica";
+    let mapped = page(HELLO, "", &[stream("", map)]);
+    let mapped = String::from_utf8(mapped).unwrap().replace(font, &format!("{font} /ToUnicode 5 0 R"));
+    let files: [(&str, Vec<u8>); 10] = [
+        ("a header of HTTP", [b"HTTP/1.1 200 OK\r\n\r\n", plain.as_bytes()].concat()),
+        ("a wrong length", plain.replace(&format!("/Length {}", HELLO.len()), "/Length 0").into()),
+        ("no table of objects", plain[..plain.find("xref\n").unwrap()].into()),
+        ("an image without end", page(&format!("{HELLO} BI /W 1 /H 1 /BPC 8 /CS /G ID xxxx"), "", &[])),
+        ("content in parts", split.into()),
+        ("content that is cut", packed(&content[..content.len() - 8])),
+        ("a wrong sum", packed(&[&content[..content.len() - 4], b"abcd"].concat())),
+        ("what the tree says", inherited.replace("/MediaBox [0 0 200 100] /Contents", "/Contents").into()),
+        ("a wrong number of pages", plain.replace("/Count 1", "/Count 99").into()),
+        ("a range without bound", mapped.into()),
+    ];
+    for (what, bytes) in files {
+        assert_eq!(one("a.pdf", &bytes).text.trim(), "Hello world", "{what}");
+    }
+}
+
 fn image_page() -> Vec<u8> {
     let image =
         "/Type /XObject /Subtype /Image /Width 1 /Height 1 /ColorSpace /DeviceGray /BitsPerComponent 8";

@@ -6,6 +6,7 @@ mod answers;
 mod automaton;
 mod client;
 mod curve;
+mod extract;
 mod fields;
 mod label_tree;
 mod load;

@@ -15,8 +15,8 @@ use zip::ZipArchive;
 use crate::document::{MAX_UNPACKED, Text};
 use crate::reader::{DocumentKind, Nested, broken};
 
-/// The parts of a file that have text, in their order.
-const PARTS: [&str; 3] = ["word/document.xml", "word/footnotes.xml", "word/endnotes.xml"];
+/// The beginnings of the names of parts that have text, in their order.
+const PARTS: [&str; 5] = ["word/header", "word/document", "word/footnotes", "word/endnotes", "word/footer"];
 
 pub(crate) struct Docx;
 
@@ -27,13 +27,21 @@ impl DocumentKind for Docx {
 
     fn read(&self, bytes: &[u8], _: Nested<'_>) -> Result<Vec<Text>> {
         let mut archive = ZipArchive::new(Cursor::new(bytes)).map_err(|error| broken("Word file", &error))?;
+        // Some programs number the parts, or write names as those of Windows.
+        let place = |name: &str| {
+            let plain = name.replace('\\', "/").to_ascii_lowercase();
+            let place = PARTS.iter().position(|part| plain.starts_with(part) && plain.ends_with(".xml"))?;
+            Some((place, name.to_owned()))
+        };
+        let mut parts: Vec<(usize, String)> = archive.file_names().filter_map(place).collect();
+        parts.sort();
+        if !parts.iter().any(|(place, _)| PARTS[*place] == "word/document") {
+            return Err(broken("Word file", &"it has no text"));
+        }
         let mut text = String::new();
-        for (i, part) in PARTS.iter().enumerate() {
-            match archive.by_name(part) {
-                Ok(file) => add_part(&mut text, &unpacked(file)?)?,
-                Err(error) if i == 0 => return Err(broken("Word file", &error)),
-                Err(_) => {}
-            }
+        for (_, part) in parts {
+            let file = archive.by_name(&part).map_err(|error| broken("Word file", &error))?;
+            add_part(&mut text, &unpacked(file)?)?;
         }
         Ok(vec![Text { text, ..Text::default() }])
     }
@@ -109,6 +117,8 @@ fn add_part(out: &mut String, xml: &[u8]) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write;
+
     use super::*;
     use crate::reader::ALONE;
 
@@ -136,6 +146,24 @@ mod tests {
             ),
             "a\n"
         );
+    }
+
+    #[test]
+    fn parts_may_have_numbers_and_names_of_windows() {
+        let part = |text: &str| format!("<w:document><w:p><w:t>{text}</w:t></w:p></w:document>");
+        let file = |parts: &[(&str, &str)]| {
+            let mut archive = zip::ZipWriter::new(Cursor::new(Vec::new()));
+            for (name, text) in parts {
+                archive.start_file(*name, zip::write::SimpleFileOptions::default()).unwrap();
+                archive.write_all(part(text).as_bytes()).unwrap();
+            }
+            archive.finish().unwrap().into_inner()
+        };
+        let bytes =
+            file(&[("word/footer1.xml", "c"), ("word/document2.xml", "b"), ("word/header1.xml", "a")]);
+        assert_eq!(Docx.read(&bytes, ALONE).unwrap()[0].text, "a\nb\nc\n");
+        assert_eq!(Docx.read(&file(&[("word\\document.xml", "b")]), ALONE).unwrap()[0].text, "b\n");
+        assert!(Docx.read(&file(&[("xl/workbook.xml", "b"), ("word/header1.xml", "a")]), ALONE).is_err());
     }
 
     #[test]

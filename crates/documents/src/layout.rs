@@ -11,6 +11,8 @@
 //! # Alternatives considered
 //! The order of drawing was rejected: many programs draw tables by columns, or a page from its end.
 
+use unicode_normalization_alignments::UnicodeNormalization;
+
 use crate::document::Text;
 
 /// Gap between two words, in parts of the font size.
@@ -85,6 +87,51 @@ struct Word {
     height: f64,
     size: f64,
     area: [f32; 4],
+    /// Where in the text the letters begin that are written to the left, if it ends with such.
+    leftward: Option<usize>,
+}
+
+impl Word {
+    /// Adds the characters of a glyph that stands to the right of all others.
+    fn push(&mut self, glyph: &str) {
+        let mut own = String::new();
+        push_plain(&mut own, glyph);
+        let is_mark = |text: &str| !text.chars().any(char::is_alphanumeric);
+        if own.chars().any(is_leftward) {
+            // Marks to the left of the first letter come behind it.
+            let begin = if is_mark(&self.text) { 0 } else { self.text.len() };
+            self.leftward.get_or_insert(begin);
+        } else if !is_mark(&own) {
+            self.leftward = None;
+        }
+        self.text.insert_str(self.leftward.unwrap_or(self.text.len()), &own);
+    }
+
+    fn runs_leftward(&self) -> bool {
+        self.text.chars().any(is_leftward)
+    }
+
+    /// Returns the text as it is written in a line that is read from the right or the left.
+    fn written(&self, from_the_right: bool) -> String {
+        if self.runs_leftward() {
+            // Some programs say which brackets are seen, others which are meant.
+            let are_seen = self.text.starts_with([')', ']']) || self.text.ends_with(['(', '[']);
+            let turned = |c: char| ")(][".chars().zip("()[]".chars()).find(|pair| pair.0 == c);
+            return self
+                .text
+                .chars()
+                .map(|c| turned(c).filter(|_| are_seen).map_or(c, |pair| pair.1))
+                .collect();
+        }
+        let rest = self.text.trim_start_matches([',', '.', ';', ':', '،', '؛']);
+        let marks = &self.text[..self.text.len() - rest.len()];
+        if from_the_right { format!("{rest}{marks}") } else { self.text.clone() }
+    }
+}
+
+/// Returns true for letters that are written to the left: those of Hebrew, Arabic and their neighbours.
+fn is_leftward(c: char) -> bool {
+    matches!(c, '\u{591}'..='\u{8ff}') && c.is_alphabetic()
 }
 
 type Line = Vec<Word>;
@@ -149,13 +196,13 @@ fn words(mut row: Vec<(Glyph, bool)>) -> Line {
                 for (edge, own) in word.area.iter_mut().zip(glyph.area).skip(2) {
                     *edge = edge.max(own);
                 }
-                push_plain(&mut word.text, &glyph.text);
+                word.push(&glyph.text);
             }
             _ => {
-                let mut text = String::new();
-                push_plain(&mut text, &glyph.text);
                 let Glyph { start, end, height, size, area, .. } = glyph;
-                line.push(Word { text, start, end, height, size, area });
+                let mut word = Word { text: String::new(), start, end, height, size, area, leftward: None };
+                word.push(&glyph.text);
+                line.push(word);
             }
         }
     }
@@ -168,16 +215,13 @@ fn parts(word: &Word, glyph: &Glyph, blank: bool) -> bool {
     gap > if blank { BLANK_GAP } else { WORD_GAP }
 }
 
-/// Adds characters, ligatures as their letters.
+/// Adds characters, ligatures and forms of letters as their letters.
 fn push_plain(text: &mut String, glyph: &str) {
     for c in glyph.chars() {
         match c {
-            '\u{fb00}' => text.push_str("ff"),
-            '\u{fb01}' => text.push_str("fi"),
-            '\u{fb02}' => text.push_str("fl"),
-            '\u{fb03}' => text.push_str("ffi"),
-            '\u{fb04}' => text.push_str("ffl"),
-            '\u{fb05}' | '\u{fb06}' => text.push_str("st"),
+            '\u{fb00}'..='\u{fdff}' | '\u{fe70}'..='\u{fefc}' => {
+                text.extend(std::iter::once(c).nfkc().map(|(c, _)| c).filter(|c| !c.is_whitespace()));
+            }
             '\u{ad}' => text.push('-'),
             c if c.is_control() || c.is_whitespace() => {}
             c => text.push(c),
@@ -213,17 +257,37 @@ fn write_lines(out: &mut Text, page: u32, lines: &[Line]) {
             out.text.push('\n');
         }
         above = Some((height, size));
-        let mut end: Option<f64> = None;
-        for word in line {
-            if let Some(end) = end {
-                let wide = word.start - end > WIDE_GAP * word.size;
-                out.text.push_str(if wide { "  " } else { " " });
+        let (cells, from_the_right) = cells(line);
+        for (i, cell) in cells.into_iter().enumerate() {
+            out.text.push_str(if i > 0 { "  " } else { "" });
+            for (i, word) in cell.into_iter().enumerate() {
+                out.text.push_str(if i > 0 { " " } else { "" });
+                out.push(&word.written(from_the_right), page, word.area);
             }
-            out.push(&word.text, page, word.area);
-            end = Some(word.end);
         }
         out.text.push('\n');
     }
+}
+
+/// Returns the cells of a line, and their words, in the order in which they are read: from the right if most
+/// words are, and whether they are. Words of the other direction keep their order among themselves.
+fn cells(line: &Line) -> (Vec<Vec<&Word>>, bool) {
+    let leftward = line.iter().filter(|word| word.runs_leftward()).count();
+    let letters = line.iter().filter(|word| word.text.chars().any(char::is_alphabetic)).count();
+    let from_the_right = leftward > 0 && 2 * leftward >= letters;
+    let cells = line.chunk_by(|word, next| next.start - word.end <= WIDE_GAP * next.size);
+    let mut cells: Vec<Vec<&Word>> = cells.map(|cell| cell.iter().collect()).collect();
+    if from_the_right {
+        cells.reverse();
+    }
+    for cell in cells.iter_mut().filter(|_| leftward > 0) {
+        if from_the_right {
+            cell.reverse();
+        }
+        let runs = cell.chunk_by_mut(|word, next| word.runs_leftward() == next.runs_leftward());
+        runs.filter(|run| run[0].runs_leftward() != from_the_right).for_each(<[&Word]>::reverse);
+    }
+    (cells, from_the_right)
 }
 
 /// Returns the largest run of lines with two columns of running text, and the place between these.
@@ -351,6 +415,24 @@ mod tests {
             .enumerate()
             .map(|(i, c)| Glyph::new(c.to_string(), (5.0, 100.0 - 5.0 * i as f64), (0.0, -5.0), 10.0));
         assert_eq!(page(vec![upwards.collect(), text("a b", 50.0, 50.0, 10.0)]), "a b\nDRAFT\n");
+    }
+
+    /// As programs draw them: letters from the right to the left, or all at their places.
+    #[test]
+    fn words_from_the_right_are_read_from_there() {
+        let visual = |words: &str| page(vec![text(words, 10.0, 10.0, 10.0)]);
+        // Shalom olam, and a number; a name between; a mark at the end.
+        assert_eq!(visual("12 500 םלוע םולש"), "שלום עולם 12 500\n");
+        assert_eq!(visual(".םולש Acme Ltd םלוע"), "עולם Acme Ltd שלום.\n");
+        assert_eq!(visual("Acme Ltd sells םולש םלוע"), "Acme Ltd sells עולם שלום\n");
+        assert_eq!(visual("abc 12"), "abc 12\n");
+        assert_eq!(visual(".5.50 םולש ,12 \u{fefb}\u{fe8d}"), "الا 12, שלום 5.50.\n");
+        assert_eq!(visual("(םולש)"), "(שלום)\n");
+        assert_eq!(visual("(םולש םלוע)"), "(עולם שלום)\n");
+        assert_eq!(visual(")םולש םלוע("), "(עולם שלום)\n");
+        let cells = [("םולש", 300.0), ("Acme", 200.0), ("3", 100.0), ("12.50", 10.0)];
+        let cells = cells.map(|(words, x)| text(words, x, 10.0, 10.0));
+        assert_eq!(page(cells.to_vec()), "שלום  Acme  3  12.50\n");
     }
 
     #[test]

@@ -3,12 +3,10 @@
 //! # Cost
 //! Decoding each part, and reading each attachment by its own reader.
 
-use std::io::Cursor;
 use std::path::Path;
 
 use ffwd_engine::text::decode;
 use ffwd_engine::{Error, ErrorKind, Result};
-use mail_parser::mailbox::mbox::MessageIterator;
 use mail_parser::{Address, Message, MessageParser, MessagePart, MimeHeaders, PartType};
 
 use crate::document::Text;
@@ -40,11 +38,9 @@ impl DocumentKind for Mailbox {
 
     fn read(&self, bytes: &[u8], nested: Nested<'_>) -> Result<Vec<Text>> {
         let (mut all, mut faults): (Vec<Text>, Vec<String>) = (Vec::new(), Vec::new());
-        for (number, message) in (1..).zip(MessageIterator::new(Cursor::new(bytes))) {
+        for (number, message) in (1..).zip(mails(bytes)) {
             check_count(number)?;
-            let texts = message
-                .map_err(|error| broken("e-mail", &format!("{error:?}")))
-                .and_then(|message| Mail.read(message.contents(), nested));
+            let texts = Mail.read(&message, nested);
             match texts {
                 Ok(texts) => all.extend(texts.into_iter().map(|text| inside(&number.to_string(), text))),
                 Err(error) => faults.push(format!("e-mail {number} is not read: {error}")),
@@ -54,6 +50,29 @@ impl DocumentKind for Mailbox {
         first.warnings.extend(faults);
         Ok(all)
     }
+}
+
+/// Returns the e-mails of a mailbox. Each begins with a line that begins with `From `, behind an empty line and
+/// in front of a header: the same words in a text are no beginning.
+fn mails(bytes: &[u8]) -> Vec<Vec<u8>> {
+    let is_header = |line: &[u8]| {
+        let name = line.iter().position(|byte| *byte == b':').unwrap_or(0);
+        name > 0 && line[..name].iter().all(u8::is_ascii_graphic)
+    };
+    let is_empty = |line: &[u8]| line.trim_ascii().is_empty();
+    let lines: Vec<&[u8]> = bytes.split_inclusive(|byte| *byte == b'\n').collect();
+    let mut mails: Vec<Vec<u8>> = Vec::new();
+    for (at, line) in lines.iter().enumerate() {
+        let is_first = |line: &[u8]| line.starts_with(b"From ");
+        let next = lines.get(at + 1).is_none_or(|next| is_header(next) || is_empty(next));
+        if is_first(line) && next && (at == 0 || is_empty(lines[at - 1])) {
+            mails.push(Vec::new());
+        } else if let Some(mail) = mails.last_mut() {
+            let marks = line.iter().take_while(|byte| **byte == b'>').count();
+            mail.extend(&line[usize::from(marks > 0 && is_first(&line[marks..]))..]);
+        }
+    }
+    mails
 }
 
 fn check_count(number: usize) -> Result<()> {
@@ -190,6 +209,13 @@ mod tests {
         let texts =
             Mailbox.read(format!("{all}\nFrom a@b Tue Apr 14 10:00:00 2026\n\n").as_bytes(), NESTED).unwrap();
         assert!(texts.len() == 2 && texts[0].warnings[0].starts_with("e-mail 3 is not read"), "{texts:?}");
+        let quoting = format!("{all}\n>From here on\nFrom: there\n\nFrom the start of a line\n>>From\n");
+        let texts = Mailbox.read(quoting.as_bytes(), NESTED).unwrap();
+        let end = "Text\n\nFrom here on\nFrom: there\n\nFrom the start of a line\n>>From\n";
+        assert!(
+            texts.len() == 2 && texts[1].text.ends_with(end) && texts[0].warnings.is_empty(),
+            "{texts:?}"
+        );
         assert!(Mail.read(b"", NESTED).is_err() && Mailbox.read(b"no mail", NESTED).is_err());
     }
 }

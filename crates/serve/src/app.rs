@@ -33,7 +33,8 @@ pub(super) struct App {
     pub created: u64,
     ready: Arc<Semaphore>,
     large: Arc<Semaphore>,
-    page: Arc<Semaphore>,
+    pub page: Arc<Semaphore>,
+    pub extractions: Arc<Semaphore>,
 }
 
 impl App {
@@ -46,6 +47,7 @@ impl App {
             ready: Arc::new(Semaphore::new(PREPARED_AT_ONCE)),
             large: Arc::new(Semaphore::new(1)),
             page: Arc::new(Semaphore::new(1)),
+            extractions: Arc::new(Semaphore::new(PREPARED_AT_ONCE)),
             options,
         }
     }
@@ -160,16 +162,17 @@ impl App {
         Ok((model, prepared))
     }
 
-    /// Runs work for the page of the playground on another thread, one after the other.
+    /// Runs work on another thread once it has one of the turns, of which there are only some.
     ///
     /// # Errors
     /// Those of the work; 504 at the deadline, after which the work ends without an answer.
-    pub(crate) async fn page_work<T: Send + 'static>(
+    pub(crate) async fn work_of<T: Send + 'static>(
         &self,
+        turns: &Arc<Semaphore>,
         deadline: Instant,
         work: impl FnOnce() -> ApiResult<T> + Send + 'static,
     ) -> ApiResult<T> {
-        let turn = timeout_at(deadline, self.page.clone().acquire_owned());
+        let turn = timeout_at(deadline, turns.clone().acquire_owned());
         // Closed by nothing.
         let turn = turn.await.map_err(|_| timed_out())?.ok();
         let work = blocking(move || {

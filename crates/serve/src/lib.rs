@@ -19,6 +19,7 @@ mod app;
 mod body_text;
 mod completion_fields;
 mod completions;
+mod extract;
 mod fields;
 mod format;
 mod grammars;
@@ -48,6 +49,7 @@ pub use listen::{BoundServer, ServerHandle};
 pub use model::{LoadEngine, ModelSource};
 
 use ffwd_runtime::decode::SchedulerOptions;
+use ffwd_runtime::extract::corpus::ReadDocument;
 use ffwd_runtime::sample::SamplingParams;
 
 /// Options of a server.
@@ -72,6 +74,8 @@ pub struct ServeOptions {
     pub max_constraint: usize,
     /// Largest number of connections (default 1024).
     pub max_connections: usize,
+    /// Reads documents that are not plain text (default: none are).
+    pub document: Option<ReadDocument>,
     /// Time limit of a request (default 10 minutes).
     pub timeout: Duration,
     /// Time limit for the headers of a request, and for its body (default 30 seconds).
@@ -94,6 +98,7 @@ impl Default for ServeOptions {
             max_body: 8 << 20,
             max_constraint: 1 << 20,
             max_connections: 1024,
+            document: None,
             timeout: Duration::from_secs(600),
             body_timeout: Duration::from_secs(30),
             grace: Duration::from_secs(30),

@@ -39,7 +39,7 @@ pub(super) struct ServedModel {
 pub(super) struct LoadedModel {
     pub name: String,
     pub engine: Arc<Engine>,
-    pub scheduler: Scheduler,
+    pub scheduler: Arc<Scheduler>,
     pub style: ToolStyle,
     pub grammars: GrammarCache,
     /// The position that the playground showed last: its tokens, with their keys and values. A user
@@ -84,7 +84,7 @@ impl LoadedModel {
     fn load(source: &ModelSource, options: SchedulerOptions) -> Result<Self> {
         let engine = Arc::new((source.load)(markers(source.tool_style))?);
         let style = source.tool_style.unwrap_or_else(|| style_of(engine.vocabulary()));
-        let scheduler = Scheduler::new(engine.clone(), options)?;
+        let scheduler = Arc::new(Scheduler::new(engine.clone(), options)?);
         Ok(LoadedModel {
             name: source.name.clone(),
             engine,

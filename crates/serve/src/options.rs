@@ -141,7 +141,10 @@ pub(super) fn read_options(
 }
 
 /// Returns the sampling parameters, and whether the client named a seed.
-fn read_sampling(fields: &mut Fields, defaults: &SamplingParams) -> ApiResult<(SamplingParams, bool)> {
+pub(super) fn read_sampling(
+    fields: &mut Fields,
+    defaults: &SamplingParams,
+) -> ApiResult<(SamplingParams, bool)> {
     let mut params = defaults.clone();
     let numbers: [(&'static str, &mut f32); 6] = [
         ("temperature", &mut params.temperature),

@@ -16,15 +16,16 @@ use tower_http::cors::{AllowOrigin, Any, CorsLayer};
 use super::api_error::{ApiError, json_response};
 use super::app::App;
 use super::model::ServedModel;
-use super::{anthropic, completions, guard, playground, responses, tokenize};
+use super::{anthropic, completions, extract, guard, playground, responses, tokenize};
 
 /// The paths of all endpoints, for the labels of metrics.
-const PATHS: [&str; 11] = [
+const PATHS: [&str; 12] = [
     "/v1/chat/completions",
     "/v1/completions",
     "/v1/responses",
     "/v1/messages",
     "/v1/messages/count_tokens",
+    "/v1/extract",
     "/v1/models",
     "/tokenize",
     "/detokenize",
@@ -41,6 +42,7 @@ pub(super) fn router(app: Arc<App>) -> Router {
         .route("/v1/responses", post(responses::responses))
         .route("/v1/messages", post(anthropic::messages))
         .route("/v1/messages/count_tokens", post(anthropic::count_tokens))
+        .route("/v1/extract", post(extract::extract))
         .route("/tokenize", post(tokenize::tokenize))
         .route("/detokenize", post(tokenize::detokenize))
         .route("/v1/models", get(models))

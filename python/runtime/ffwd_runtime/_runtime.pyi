@@ -14,6 +14,12 @@ __version__: str
 
 def _make_constraint(method: str, arguments: Mapping[str, Any]) -> Any: ...
 
+def list_files(files: Sequence[str | os.PathLike[str]]) -> list[os.PathLike[str]]: ...
+def read_file(file: str | os.PathLike[str]) -> tuple[list[FileText], list[str]]: ...
+
+@final
+class FileText: ...
+
 @final
 class Options:
     def __new__(cls, **options: Unpack[GenerateOptions]) -> Options: ...
@@ -58,7 +64,7 @@ class Extractor:
     def stream(self, text: str, options: Options) -> Stream: ...
     def many(
         self,
-        texts: Iterator[str | tuple[str | int | None, str]],
+        texts: Iterator[str | tuple[str | int | None, str] | FileText],
         output: str | os.PathLike[str] | None,
         options: Options,
         wanted: Mapping[str, bool],

@@ -13,6 +13,7 @@
 mod engine;
 mod error;
 mod extractor;
+mod files;
 mod many;
 mod options;
 mod results;
@@ -27,9 +28,12 @@ fn _runtime(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add_class::<engine::Engine>()?;
     module.add_class::<extractor::Extractor>()?;
+    module.add_class::<files::FileText>()?;
     module.add_class::<many::Many>()?;
     module.add_class::<options::Options>()?;
     module.add_class::<stream::Stream>()?;
+    module.add_function(wrap_pyfunction!(files::list_files, module)?)?;
+    module.add_function(wrap_pyfunction!(files::read_file, module)?)?;
     module.add_function(wrap_pyfunction!(_ffwd::constraint::make_constraint, module)?)?;
     Ok(())
 }

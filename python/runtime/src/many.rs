@@ -10,10 +10,10 @@
 use std::collections::VecDeque;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use ffwd_runtime::decode::{CancelToken, SchedulerOptions};
-use ffwd_runtime::extract::corpus::{CorpusOptions, CorpusRun, Document, GroundingOptions, Start};
+use ffwd_runtime::extract::corpus::{CorpusOptions, CorpusRun, Document, GroundingOptions, Places, Start};
 use pyo3::exceptions::{PyException, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyIterator, PyString, PyTuple};
@@ -22,8 +22,9 @@ use serde_json::Value;
 
 use crate::error::ForPython;
 use crate::extractor::Shared;
+use crate::files::FileText;
 use crate::options::Options;
-use crate::results::{Record, Wanted, resumed};
+use crate::results::{Record, Wanted, placed, resumed};
 use crate::run::{PATIENCE, run};
 
 /// The records of many texts.
@@ -46,10 +47,18 @@ pub struct Many {
 
 /// A text that was given to the run, or what is no text.
 enum Item {
-    Text(String),
+    Text(Origin),
     Failed(PyErr),
     /// The iterator of texts raised.
     Broken(PyErr),
+}
+
+/// A text in work, and where it comes from.
+pub struct Origin {
+    text: String,
+    /// Of a file.
+    pub source: Option<String>,
+    pub places: Option<Arc<Places>>,
 }
 
 /// How many texts run, and what becomes of an output that exists; see `ffwd.options.RunOptions`.
@@ -130,6 +139,13 @@ impl Many {
     }
 
     fn submit(&mut self, py: Python<'_>, text: Bound<'_, PyAny>) -> PyResult<Item> {
+        if let Ok(file) = text.cast::<FileText>() {
+            return Ok(file
+                .borrow_mut()
+                .0
+                .take()
+                .map_or_else(|| Item::Failed(closed()), |own| self.push(py, own)));
+        }
         let (id, text) = match text.cast::<PyTuple>() {
             Ok(pair) if pair.len() == 2 => match id_of(&pair.get_item(0)?) {
                 Ok(id) => (id, pair.get_item(1)?),
@@ -145,10 +161,16 @@ impl Many {
             Ok(text) => text,
             Err(error) => return Ok(Item::Failed(error)),
         };
-        let Some(run) = &mut self.run else { return Ok(Item::Failed(closed())) };
-        let document = Document { source: PathBuf::new(), id, text: Ok(text.clone()), places: None };
+        Ok(self.push(py, Document { source: PathBuf::new(), id, text: Ok(text), places: None }))
+    }
+
+    fn push(&mut self, py: Python<'_>, document: Document) -> Item {
+        let Some(run) = &mut self.run else { return Item::Failed(closed()) };
+        let source = Some(document.source.display().to_string()).filter(|source| !source.is_empty());
+        let text = document.text.clone().unwrap_or_default();
+        let origin = Origin { text, source, places: document.places.clone() };
         py.detach(|| unlocked(run).push(document));
-        Ok(Item::Text(text))
+        Item::Text(origin)
     }
 
     /// Waits until the first text in work has ended. If a signal's handler raises, it stays in work.
@@ -161,17 +183,20 @@ impl Many {
     }
 
     /// Returns the record of the first text in work, which has ended.
-    fn take(&mut self, py: Python<'_>, text: String) -> PyResult<Option<Record>> {
+    fn take(&mut self, py: Python<'_>, origin: Origin) -> PyResult<Option<Record>> {
         let Some(run_of_texts) = &mut self.run else { return Err(closed()) };
         let Some(done) = py.detach(|| unlocked(run_of_texts).pop()).for_python(py)? else { return Ok(None) };
         let Some(outcome) = &done.outcome else {
             let line = unlocked(run_of_texts).resumed_line(&done).for_python(py)?;
-            return Ok(Some(resumed(&line, &text, self.wanted)));
+            return Ok(Some(placed(resumed(&line, &origin.text, self.wanted), &origin)));
         };
         let outcome = outcome.as_ref().map_err(|e| e.clone()).for_python(py)?;
         let Some(output) = outcome.output.clone() else { return Ok(None) };
         let (shared, wanted, options) = (self.shared.clone(), self.wanted, self.options.clone_ref(py));
-        let record = move |cancel: &_| shared.record(&text, output, wanted, options.get(), cancel);
+        let record = move |cancel: &_| {
+            let record = shared.record(&origin.text, output, wanted, options.get(), cancel);
+            record.map(|record| placed(record, &origin))
+        };
         match wanted.alternatives {
             true => run(py, record)?,
             false => record(&CancelToken::new()),
@@ -205,7 +230,7 @@ impl Many {
                 self.is_broken = true;
                 Err(error)
             }
-            Some(Item::Text(text)) => self.take(py, text),
+            Some(Item::Text(origin)) => self.take(py, origin),
         }
     }
 

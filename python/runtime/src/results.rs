@@ -8,6 +8,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::error::Failure;
+use crate::many::Origin;
 
 /// An output of `generate`.
 #[derive(Serialize)]
@@ -117,6 +118,20 @@ pub(crate) fn resumed(line: &str, text: &str, wanted: Wanted) -> Record {
         }))
     });
     (record.to_owned(), details)
+}
+
+/// Adds to the details of a record from which file it is, and where its spans stand.
+pub(crate) fn placed((record, details): Record, origin: &Origin) -> Record {
+    let details = details.map(|details| {
+        let mut details: Value = serde_json::from_str(&details).unwrap_or_default();
+        details["source"] = serde_json::json!(origin.source);
+        if let (Some(places), Some(spans)) = (&origin.places, details["spans"].as_array_mut()) {
+            let spans = spans.iter_mut().filter_map(|value| value["occurrences"].as_array_mut());
+            spans.flatten().for_each(|span| places.add_to_span(span));
+        }
+        json(&details)
+    });
+    (record, details)
 }
 
 /// Returns the record of an output. An error has what there is of it.

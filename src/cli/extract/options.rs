@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 
 use crate::extract::ChunkOptions;
-use crate::extract::corpus::{Encoding, GroundingOptions, TextOptions};
+use crate::extract::corpus::{Encoding, GroundingOptions, LIST_TOKENS, TextOptions};
 
 /// Options that choose the texts.
 #[derive(clap::Args)]
@@ -113,9 +113,6 @@ impl GroundingArgs {
     }
 }
 
-/// Tokens of a part of a long table: small models lose rows of longer ones.
-const LIST_TOKENS: u32 = 100;
-
 /// Options of long texts.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Long texts")]
@@ -148,8 +145,8 @@ pub(super) struct ChunkArgs {
 impl ChunkArgs {
     /// Returns the lengths of parts, if texts are cut.
     pub(super) fn options(&self, is_list: bool) -> Option<ChunkOptions> {
-        let usual = is_list.then_some(LIST_TOKENS);
-        let (tokens, overlap) = (self.chunk_tokens.or(usual)? as usize, self.chunk_overlap as usize);
+        let tokens = self.chunk_tokens.map(|tokens| tokens as usize);
+        let (tokens, overlap) = (tokens.or(is_list.then_some(LIST_TOKENS))?, self.chunk_overlap as usize);
         Some(ChunkOptions { tokens, overlap })
     }
 }

@@ -47,7 +47,7 @@ pub(super) async fn automaton(State(app): State<Arc<App>>, body: Body) -> ApiRes
         return Err(ApiError::field("limit", format!("`limit` must be from 1 to {MAX_STATES}")));
     }
     let model = app.model(model.as_deref()).await?;
-    let value = app.page_work(deadline, move || graph_of(&model, &kind, &constraint, limit)).await?;
+    let value = app.work_of(&app.page, deadline, move || graph_of(&model, &kind, &constraint, limit)).await?;
     Ok(json_response(&value))
 }
 

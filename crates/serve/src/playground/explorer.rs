@@ -53,7 +53,7 @@ pub(super) async fn explorer(State(app): State<Arc<App>>, body: Body) -> ApiResu
     let document = fields.text("text")?;
     fields.finish()?;
     let value = match toy {
-        Some(profile) => app.page_work(deadline, move || toy_position(profile, &settings)).await?,
+        Some(profile) => app.work_of(&app.page, deadline, move || toy_position(profile, &settings)).await?,
         None => {
             let schema = schema.ok_or_else(|| ApiError::missing("schema"))?;
             let document = document.ok_or_else(|| ApiError::missing("text"))?;
@@ -63,7 +63,7 @@ pub(super) async fn explorer(State(app): State<Arc<App>>, body: Body) -> ApiResu
             }
             let model = app.model(model.as_deref()).await?;
             let look = move || model_position(&model, &schema, &document, &settings, deadline);
-            app.page_work(deadline, look).await?
+            app.work_of(&app.page, deadline, look).await?
         }
     };
     Ok(json_response(&value))

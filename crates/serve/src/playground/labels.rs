@@ -37,7 +37,7 @@ pub(super) async fn labels(State(app): State<Arc<App>>, body: Body) -> ApiResult
     };
     let (model, labels, document) = app.read(body, read).await?;
     let model = app.model(model.as_deref()).await?;
-    let value = app.page_work(deadline, move || classify(&model, labels, &document)).await?;
+    let value = app.work_of(&app.page, deadline, move || classify(&model, labels, &document)).await?;
     Ok(json_response(&value))
 }
 

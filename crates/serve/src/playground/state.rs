@@ -53,7 +53,8 @@ pub(super) async fn state(State(app): State<Arc<App>>, body: Body) -> ApiResult<
     };
     let (request, position) = app.read(body, read).await?;
     let (model, prepared) = app.prepare(request, false, deadline).await?;
-    let value = app.page_work(deadline, move || look(&model, &prepared, &position, deadline)).await?;
+    let value =
+        app.work_of(&app.page, deadline, move || look(&model, &prepared, &position, deadline)).await?;
     Ok(json_response(&value))
 }
 

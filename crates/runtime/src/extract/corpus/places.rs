@@ -47,7 +47,8 @@ impl Places {
         }
     }
 
-    fn add_to_span(&self, span: &mut Value) {
+    /// Adds `page` and `box` to the members of a span.
+    pub fn add_to_span(&self, span: &mut Value) {
         let offset = |at: usize| span["bytes"][at].as_u64().map(|offset| offset as usize);
         let Some(bytes) = offset(0).zip(offset(1)).map(|(start, end)| start..end) else { return };
         if let Some((page, area)) = self.of(&bytes) {

@@ -24,6 +24,8 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::extract::Chunk;
 use crate::extract::members::Members;
 
+/// Tokens of a part of a long table: small models lose rows of longer ones.
+pub const LIST_TOKENS: usize = 100;
 /// Smallest number of lines of one kind that are taken for rows.
 const MIN_ROWS: usize = 3;
 /// Number of kinds of lines that are tried as rows.

@@ -150,7 +150,7 @@ pub struct CorpusRun {
     waiting: VecDeque<TextInWork>,
     /// Declared before the scheduler, so that its requests are cancelled first.
     in_work: VecDeque<(TextInWork, Option<Result<Handle>>)>,
-    scheduler: Scheduler,
+    scheduler: Arc<Scheduler>,
     /// Largest number of requests in work.
     ahead: usize,
     /// The parts that are done of the first text in work.
@@ -164,6 +164,24 @@ impl CorpusRun {
     /// `InvalidOption` if an output exists and is not continued, or has records that something else
     /// made; `Busy` if another run writes it; `Io` if it cannot be written.
     pub fn new(
+        engine: Arc<Engine>,
+        extractor: Extractor,
+        options: CorpusOptions,
+        set: SetRequest,
+    ) -> Result<CorpusRun> {
+        let mut limits = options.scheduler.clone();
+        // Submitting never waits.
+        limits.queue = limits.queue.max(options.scheduler.batch.saturating_mul(2));
+        let scheduler = Arc::new(Scheduler::new(engine.clone(), limits)?);
+        Self::on(scheduler, engine, extractor, options, set)
+    }
+
+    /// Begins a run on a scheduler of this engine that others use too.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn on(
+        scheduler: Arc<Scheduler>,
         engine: Arc<Engine>,
         extractor: Extractor,
         options: CorpusOptions,
@@ -184,10 +202,6 @@ impl CorpusRun {
             report = options.report.as_deref().map(|path| open_report(path, run, resume)).transpose()?;
         }
         let ahead = options.scheduler.batch.saturating_mul(2);
-        let mut limits = options.scheduler.clone();
-        // Submitting never waits.
-        limits.queue = limits.queue.max(ahead);
-        let scheduler = Scheduler::new(engine.clone(), limits)?;
         Ok(CorpusRun {
             engine,
             extractor,

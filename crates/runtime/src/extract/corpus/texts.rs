@@ -77,27 +77,6 @@ pub struct DocumentReader<'a> {
 }
 
 impl DocumentReader<'_> {
-    /// Reads a file that is no table.
-    fn read(&self, path: &Path) -> Result<DocumentTexts> {
-        let bytes = read_bytes(path)?;
-        if let Some(read) = self.args.document
-            && let Some(texts) = read(path, &bytes)?
-        {
-            return Ok(texts);
-        }
-        if bytes.starts_with(b"%PDF-") || bytes.starts_with(b"PK\x03\x04") {
-            let error = Error::new(ErrorKind::Unsupported, "this file is no plain text");
-            let error = error.hint("the feature `documents`, which is part of `full`, reads PDF and .docx");
-            return Err(error.at(Place::File(path.into())));
-        }
-        let text = match self.args.encoding {
-            None => decode(bytes).map_err(|e| e.at(Place::File(path.into()))),
-            Some(encoding) => encoding.decode(path, bytes),
-        };
-        let document = Document { text: Ok(text?), source: path.into(), id: None, places: None };
-        Ok(DocumentTexts { documents: vec![document], ..DocumentTexts::default() })
-    }
-
     /// Returns the number of texts, if it is known before they are read.
     pub fn known_len(&self) -> Option<usize> {
         let Some(text) = &self.args.text_field else {
@@ -106,6 +85,37 @@ impl DocumentReader<'_> {
         };
         self.files.as_slice().iter().map(|file| parquet_rows(file, text, self.args.parquet)).sum()
     }
+}
+
+/// Returns the texts of a file that is no table.
+///
+/// # Errors
+/// Those of the reader; `Unsupported` for PDF and the like without one.
+pub fn texts_of(
+    path: &Path,
+    bytes: Vec<u8>,
+    read: Option<ReadDocument>,
+    encoding: Option<Encoding>,
+) -> Result<DocumentTexts> {
+    if let Some(read) = read
+        && let Some(texts) = read(path, &bytes)?
+    {
+        return Ok(texts);
+    }
+    if [&b"%PDF-"[..], b"PK\x03\x04", b"\xd0\xcf\x11\xe0"].iter().any(|begin| bytes.starts_with(begin)) {
+        let error = Error::new(ErrorKind::Unsupported, "this file is no plain text");
+        let error = error.hint(match read {
+            None => "the feature `documents`, which is part of `full`, reads PDF and .docx",
+            Some(_) => "save it as PDF, .docx or text; a table as .csv",
+        });
+        return Err(error.at(Place::File(path.into())));
+    }
+    let text = match encoding {
+        None => decode(bytes).map_err(|e| e.at(Place::File(path.into()))),
+        Some(encoding) => encoding.decode(path, bytes),
+    };
+    let document = Document { text: Ok(text?), source: path.into(), id: None, places: None };
+    Ok(DocumentTexts { documents: vec![document], ..DocumentTexts::default() })
 }
 
 /// An open file with many texts.
@@ -238,7 +248,9 @@ impl Iterator for DocumentReader<'_> {
                 return Some(Document { source: path, id: None, text: Err(error), places: None });
             }
             if self.args.text_field.is_none() && !is_parquet(&path) {
-                match self.read(&path) {
+                let args = self.args;
+                let read = |bytes| texts_of(&path, bytes, args.document, args.encoding);
+                match read_bytes(&path).and_then(read) {
                     Ok(texts) => {
                         self.warnings.extend(texts.warnings);
                         self.pages_without_text += texts.pages_without_text;
