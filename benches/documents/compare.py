@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Compares the words of PDFs with those of `pdftotext -layout`, and the time of reading them.
 
-    python3 benches/documents/compare.py "target/release/ffwd extract --show-text" FOLDER...
+    python3 benches/documents/compare.py "target/release/ffwd text" FOLDER...
     python3 benches/documents/compare.py COMMAND FOLDER --copies 1000    # the time of so many calls
 
 The command gets the name of a file, and writes its text with a form feed between pages. For each file: the

@@ -105,7 +105,7 @@ fn faults_name_their_field() {
 #[test]
 fn a_client_that_leaves_ends_its_extraction() {
     let server = server(|_| {});
-    let text = "The order of Ann stays open. ".repeat(2000);
+    let text = "The order of Ann stays open. ".repeat(40_000);
     let body = json!({"schema": {"properties": {"all": {"type": "string"}}, "required": ["all"]}, "text": text,
         "chunk_tokens": 200, "max_tokens": 4000});
     let stream = send(server.address(), "POST", "/v1/extract", "", &body.to_string());
@@ -114,6 +114,6 @@ fn a_client_that_leaves_ends_its_extraction() {
     wait_until(|| metric(server.address(), "ffwd_requests_in_flight") == 1);
     wait_until(|| metric(server.address(), "ffwd_batch_running") == 0);
     let ended = metric(server.address(), "ffwd_batch_ended_total");
-    // Of hundreds of parts only those that were in work have begun.
-    assert!(ended < 64, "{ended}");
+    // Of more than a thousand parts, most have never begun.
+    assert!(ended < 500, "{ended}");
 }

@@ -160,10 +160,12 @@ fn lines(
     texts.documents.into_iter().for_each(|document| run.push(document));
     let mut lines = String::new();
     loop {
-        while !run.wait_for(PATIENCE) {
-            if cancel.is_cancelled() || Instant::now() > deadline {
-                return Err(timed_out());
-            }
+        let is_ready = run.wait_for(PATIENCE);
+        if cancel.is_cancelled() || Instant::now() > deadline {
+            return Err(timed_out());
+        }
+        if !is_ready {
+            continue;
         }
         let Some(done) = run.pop().map_err(general)? else { return Ok(lines) };
         if let Some(line) = done.line().map_err(general)? {
