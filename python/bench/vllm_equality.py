@@ -1,9 +1,10 @@
 """Whether jump-forward changes what vLLM writes.
 
     python bench/vllm_equality.py MODEL --dtype float32 --count 250 --first 0
+    FFWD_VLLM_ASYNC=1 python bench/vllm_equality.py MODEL --drafter jump   # asynchronous scheduler
 
-Greedy: each prompt is decoded without drafts and with forced runs in front of n-gram drafts, in one
-engine. Where the tokens differ, the gap between the logits of the two at the first difference is
+Greedy: each prompt is decoded without drafts and with forced runs, in front of n-gram drafts or
+alone, in one engine. Where the tokens differ, the gap between the logits of the two at the first difference is
 printed. Sampled: a small constraint is sampled many times with and without drafts, and the counts
 are compared by chi-square.
 """
@@ -26,6 +27,10 @@ from vllm.sampling_params import StructuredOutputsParams
 from ffwd.vllm import jump_forward
 
 LEAD = jump_forward.lead
+DRAFTERS = {
+    "ngram": {"method": "ngram", "prompt_lookup_min": 2, "prompt_lookup_max": 4},
+    "jump": {"model": "ffwd.vllm.JumpForward"},
+}
 
 
 def without(scheduler, drafted):
@@ -53,8 +58,8 @@ def generate(llm, drafts, prompts, params):
 def greedy(llm, arguments):
     """Compare in batches, so that a run that is cut short has said what it found."""
     seeds = range(arguments.first, arguments.first + arguments.count)
-    for start in range(0, len(seeds), 50):
-        part = seeds[start : start + 50]
+    for start in range(0, len(seeds), arguments.batch):
+        part = seeds[start : start + arguments.batch]
         compare(llm, arguments, [job("mixed", seed) for seed in part])
 
 
@@ -129,7 +134,9 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("model")
     parser.add_argument("--dtype", default="float32")
+    parser.add_argument("--drafter", choices=["ngram", "jump"], default="ngram")
     parser.add_argument("--count", type=int, default=250)
+    parser.add_argument("--batch", type=int, default=50)
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--tokens", type=int, default=64)
     parser.add_argument("--samples", type=int, default=0)
@@ -143,13 +150,10 @@ def main():
         enable_prefix_caching=False,
         disable_log_stats=True,
         structured_outputs_config={"backend": "ffwd"},
-        speculative_config={
-            "method": "ngram",
-            "num_speculative_tokens": 8,
-            "prompt_lookup_min": 2,
-            "prompt_lookup_max": 4,
-        },
+        speculative_config={"num_speculative_tokens": 8, **DRAFTERS[arguments.drafter]},
     )
+    scheduler = llm.llm_engine.vllm_config.scheduler_config
+    print(f"asynchronous scheduler: {scheduler.async_scheduling}", flush=True)
     if arguments.count:
         greedy(llm, arguments)
     if arguments.samples:

@@ -17,6 +17,8 @@ import time
 from contextlib import ExitStack, contextmanager
 
 os.environ.update(VLLM_LOGGING_LEVEL="ERROR")
+# Several engines share the memory.
+os.environ.setdefault("VLLM_CPU_KVCACHE_SPACE", "1")
 
 import ffwd.vllm
 from vllm_workloads import LONG, job
@@ -28,20 +30,24 @@ from vllm.sampling_params import StructuredOutputsParams
 
 NGRAM = {"method": "ngram", "prompt_lookup_min": 2, "prompt_lookup_max": 4}
 JUMP = {"model": "ffwd.vllm.JumpForward"}
-# Backend, drafter, jump-forward.
+# Backend, drafter, jump-forward, asynchronous scheduler.
 MODES = {
-    "ffwd": ("ffwd", None, "0"),
-    "xgrammar": ("xgrammar", None, "0"),
-    "ffwd, n-gram": ("ffwd", NGRAM, "0"),
-    "ffwd, jump-forward": ("ffwd", JUMP, "1"),
-    "ffwd, jump-forward and n-gram": ("ffwd", NGRAM, "1"),
-    "free": ("ffwd", None, "0"),
+    "ffwd": ("ffwd", None, "1", "1"),
+    "xgrammar": ("xgrammar", None, "1", "1"),
+    "xgrammar, synchronous": ("xgrammar", None, "1", "0"),
+    "ffwd, n-gram": ("ffwd", NGRAM, "0", "0"),
+    "ffwd, jump-forward": ("ffwd", JUMP, "1", "1"),
+    "ffwd, jump-forward, synchronous": ("ffwd", JUMP, "1", "0"),
+    "ffwd, jump-forward and n-gram": ("ffwd", NGRAM, "1", "0"),
+    "free": ("ffwd", None, "1", "1"),
 }
 
 
 def start(model, mode, drafts):
-    backend, drafter, jump = MODES[mode]
+    backend, drafter, jump, asynchronous = MODES[mode]
     os.environ["FFWD_VLLM_JUMP_FORWARD"] = jump
+    # vLLM turns the asynchronous scheduler off on processors.
+    os.environ["FFWD_VLLM_ASYNC"] = asynchronous
     compact = {"disable_any_whitespace": True} if backend == "xgrammar" else {}
     began = time.perf_counter()
     llm = LLM(

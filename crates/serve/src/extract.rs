@@ -40,8 +40,7 @@ struct ExtractRequest {
     schema: String,
     /// The name of the document, and its bytes.
     document: (PathBuf, Vec<u8>),
-    spans: SubstringOptions,
-    verbatim: bool,
+    schema_options: SchemaOptions,
     open_objects: bool,
     instructions: String,
     chunks: Option<ChunkOptions>,
@@ -74,15 +73,15 @@ fn read(fields: &mut Fields, defaults: &SamplingParams) -> ApiResult<ExtractRequ
     let (tokens, overlap) = (fields.count("chunk_tokens")?, fields.count("chunk_overlap")?.unwrap_or(0));
     let mut flag = |name| Ok::<bool, Box<ApiError>>(fields.flag(name)?.unwrap_or(false));
     let spans = if flag("whole_words")? { SubstringOptions::words() } else { SubstringOptions::default() };
-    let (verbatim, open_objects) = (flag("verbatim")?, flag("open_objects")?);
+    let schema_options = SchemaOptions { spans, verbatim: flag("verbatim")?, ..SchemaOptions::default() };
+    let open_objects = flag("open_objects")?;
     let (confidence, alternatives) = (flag("confidence")?, flag("alternatives")?);
     let grounding = GroundingOptions { confidence, alternatives, spans: flag("spans")?, abstain };
     Ok(ExtractRequest {
         model: fields.text("model")?,
         schema,
         document,
-        spans,
-        verbatim,
+        schema_options,
         open_objects,
         instructions: fields.text("instructions")?.unwrap_or_default(),
         chunks: tokens.map(|tokens| ChunkOptions { tokens, overlap }),
@@ -129,12 +128,7 @@ fn lines(
     let wrong = |field: &'static str| move |error: Error| ApiError::of(&error, field);
     let ExtractRequest { chunks, sampling, max_tokens, .. } = request;
     let policy = Policy { closed_objects: !request.open_objects, ..model.engine.extraction_policy() };
-    let schema = SchemaOptions {
-        policy,
-        spans: request.spans,
-        verbatim: request.verbatim,
-        ..SchemaOptions::default()
-    };
+    let schema = SchemaOptions { policy, ..request.schema_options };
     let (schema, mut shown) = ExtractionSchema::read(&request.schema, schema).map_err(wrong("schema"))?;
     let list = list_of(&mut shown, request.list.as_deref()).map_err(wrong("list"))?;
     let usual = list.as_ref().map(|_| ChunkOptions { tokens: LIST_TOKENS, overlap: 0 });

@@ -20,6 +20,7 @@ from ..grammars import Options
 from .constraints import options_of
 from .gate import Gate, Record
 from .habits import Habits
+from .pace import Pace
 from .tokenizers import grammars_of
 
 logger = logging.getLogger("vllm.ffwd")
@@ -38,6 +39,7 @@ class Backend(StructuredOutputBackend):
         model_config = self.vllm_config.model_config
         self.grammars = grammars_of(self.tokenizer, self.vocab_size, model_config)
         self.gate = Gate()
+        self.pace = Pace()
         self.habits = Habits(self.grammars.vocabulary)
 
     def compile_grammar(

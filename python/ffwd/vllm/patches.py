@@ -6,10 +6,14 @@ Each replacement calls the original for other backends. `contract` checks all of
 from __future__ import annotations
 
 import functools
+import logging
 from concurrent.futures import Future
 from typing import Any, Literal, get_args
 
-from .contract import VALIDATOR
+from . import asynchronous, contract
+from .contract import REASONING, VALIDATOR
+
+logger = logging.getLogger("vllm.ffwd")
 
 
 def apply() -> None:
@@ -18,6 +22,55 @@ def apply() -> None:
     _front_end()
     _core()
     _beam_search()
+    _tools()
+    from . import jump_forward
+
+    if jump_forward.enabled():
+        difference = contract.asynchronous_difference()
+        if difference is None:
+            asynchronous.apply()
+        else:
+            logger.warning("Jump-forward takes the synchronous scheduler in this vLLM: %s.", difference)
+
+
+def _tools() -> None:
+    """Let tools and a final format hold together: a call, or an answer in the format.
+
+    vLLM joins both only for strict tools, and for formats that XGrammar takes.
+    """
+    import vllm.parser.abstract_parser as module
+    from vllm.config import VllmConfig
+    from vllm.tool_parsers.tool_strict_level import ToolStrictLevel
+
+    parser: Any = module.DelegatingParser
+    original, supports = parser._apply_structural_tag, module._xgrammar_supports
+    post_init = VllmConfig.__post_init__
+    active: list[bool] = []
+
+    @functools.wraps(post_init)
+    def noted(self: Any) -> None:
+        post_init(self)
+        if self.structured_outputs_config.backend == "ffwd":
+            active.append(True)
+            # For the front end, which gets this part of the configuration alone.
+            object.__setattr__(self.structured_outputs_config, REASONING, self.reasoning_config)
+
+    @functools.wraps(original)
+    def apply_structural_tag(self: Any, request: Any) -> Any:
+        if not (active and request.tools and request.tool_choice == "auto"):
+            return original(self, request)
+        if request.extract_structured_outputs() is None:
+            return original(self, request)
+        level = self.tool_strict_level
+        self.tool_strict_level = ToolStrictLevel.PARAMETER
+        try:
+            return original(self, request)
+        finally:
+            self.tool_strict_level = level
+
+    VllmConfig.__post_init__ = noted  # type: ignore[method-assign]
+    parser._apply_structural_tag = apply_structural_tag
+    module._xgrammar_supports = lambda wanted: bool(active) or supports(wanted)
 
 
 def _name() -> None:
@@ -77,7 +130,10 @@ def _core() -> None:
     @functools.wraps(original_init)
     def grammar_init(self: Any, request: Any) -> None:
         structured = request.structured_output_request
-        if structured is not None and structured.params._backend == "ffwd":
+        own = self.vllm_config.structured_outputs_config.backend == "ffwd"
+        # A front end that validates nothing, such as that in Rust, names no backend.
+        if structured is not None and structured.params._backend in ("ffwd", None if own else "ffwd"):
+            structured.params._backend = "ffwd"
             try:
                 _prepare(self, structured)
             except Exception as error:

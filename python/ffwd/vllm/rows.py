@@ -30,14 +30,16 @@ def grammar_bitmask(
         drafts: The drafted tokens that are verified in this step.
 
     Returns:
-        int32 of shape (rows, words): for each request one row more than its drafted tokens. It is
-        overwritten in the next step.
+        int32 of shape (rows, words): for each request one row more than its drafted tokens, since
+        vLLM 0.33 one more than any may have. It is overwritten in the next step.
     """
+    block = 1 + manager.vllm_config.num_speculative_tokens
     if manager._grammar_bitmask is None:
         most = manager.vllm_config.scheduler_config.max_num_seqs
-        rows = most * (1 + manager.vllm_config.num_speculative_tokens)
-        manager._grammar_bitmask = manager.backend.allocate_token_bitmask(rows)
+        manager._grammar_bitmask = manager.backend.allocate_token_bitmask(most * block)
     bitmask = manager._grammar_bitmask
+    # Tokens that end the thinking and that the constraint does not allow next, since 0.33.
+    ends_of = getattr(manager, "_masked_reasoning_ends", None)
     matchers, firsts, chains = [], [], []
     row = 0
     for request_id in ids:
@@ -52,8 +54,9 @@ def grammar_bitmask(
             firsts.append(row)
             chains.append(draft)
         else:
-            _fill(grammar, bitmask, row, draft, padding, bounds)
-        row += len(draft) + 1
+            ends = ends_of(request) if ends_of and bounds.constraint_start else ()
+            _fill(grammar, bitmask, row, draft, padding, bounds, ends)
+        row += len(draft) + 1 if ends_of is None else block
     if matchers:
         legal = ffwd.fill_batch(matchers, bitmask, firsts, chains)
         for count, first, chain in zip(legal, firsts, chains):
@@ -63,7 +66,13 @@ def grammar_bitmask(
 
 
 def _fill(
-    grammar: Grammar, bitmask: Any, first: int, draft: list[int], padding: int, bounds: Any
+    grammar: Grammar,
+    bitmask: Any,
+    first: int,
+    draft: list[int],
+    padding: int,
+    bounds: Any,
+    ends: tuple[int, ...] = (),
 ) -> None:
     """Fill the rows of one request, one after the other.
 
@@ -74,6 +83,7 @@ def _fill(
         draft: Its drafted tokens.
         padding: Number of tokens in front of padding.
         bounds: The first token that the grammar follows, and the first that it constrains.
+        ends: Tokens that are not legal in front of that one.
     """
     followed = 0
     for i in range(len(draft) + 1):
@@ -81,6 +91,9 @@ def _fill(
             grammar.fill_bitmask(bitmask, first + i)
         else:
             bitmask[first + i].fill_(-1)
+            if i < bounds.constraint_start and i <= padding:
+                for token in ends:
+                    bitmask[first + i, token // 32] &= ~np.uint32(1 << token % 32).view(np.int32)
         if bounds.grammar_start <= i < padding:
             if grammar.is_terminated() or not grammar.accept_tokens("draft", [draft[i]]):
                 _repeat(bitmask, first + i, first + len(draft), draft[i])

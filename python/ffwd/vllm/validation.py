@@ -8,6 +8,7 @@ import ffwd
 
 from ..grammars import message_of
 from .constraints import Specification, options_of
+from .contract import REASONING
 from .tokenizers import grammars_of
 
 # Fields of a request, and what each is called in messages.
@@ -51,12 +52,31 @@ def validate(params: Any, model_config: Any, config: Any, tokenizer: Any) -> Non
     try:
         kind, specification = specification_of(config, wanted)
         grammars = grammars_of(tokenizer, model_config.get_vocab_size(), model_config)
-        grammars.get(kind, specification, specification.options)
+        grammar = grammars.get(kind, specification, specification.options)
     except (ffwd.Error, ValueError, TypeError, RecursionError) as error:
         message = f"Invalid {NOUNS[field]}: {message_of(error)}"
         raise VLLMValidationError(message, parameter=field) from error
     wanted._backend = "ffwd"
     wanted.__post_init__()
+    reasoning = getattr(config, REASONING, None)
+    if reasoning is not None and reasoning.enabled and params.max_tokens:
+        room = room_for_thinking(grammar, params.max_tokens, tokenizer)
+        room = max(0, room - len(reasoning.reasoning_end_token_ids or ()))
+        given = params.thinking_token_budget
+        params.thinking_token_budget = room if given is None else min(given, room)
+
+
+def room_for_thinking(grammar: ffwd.Grammar, max_tokens: int, tokenizer: Any) -> int:
+    """Return how many tokens of thinking leave room for the answer.
+
+    Args:
+        grammar: The constraint of the answer. Its shortest text fits, and a quarter of the limit beside it.
+        max_tokens: The limit of thinking and answer together.
+        tokenizer: vLLM's tokenizer.
+    """
+    shortest = grammar.matcher().shortest_completion() or b""
+    tokens = len(tokenizer.encode(shortest.decode(errors="replace"), add_special_tokens=False))
+    return max(0, max_tokens - tokens - max_tokens // 4)
 
 
 def specification_of(config: Any, wanted: Any) -> tuple[str, Specification]:

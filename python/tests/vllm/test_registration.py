@@ -36,7 +36,7 @@ ASIDE = """
 import logging, vllm
 from vllm.v1.core.sched.scheduler import Scheduler
 from vllm.config.structured_outputs import StructuredOutputsConfig
-vllm.__version__ = "0.33.1"
+vllm.__version__ = "0.34.1"
 before = vars(Scheduler)["update_draft_token_ids"]
 lines = []
 handler = logging.Handler(); handler.emit = lambda record: lines.append(record.getMessage())
@@ -47,7 +47,7 @@ assert vars(Scheduler)["update_draft_token_ids"] is before
 try: StructuredOutputsConfig(backend="ffwd")
 except ValueError: pass
 else: raise SystemExit("the name is accepted")
-assert len(lines) == 1 and "version 0.33.1" in lines[0], lines
+assert len(lines) == 1 and "version 0.34.1" in lines[0], lines
 """
 
 

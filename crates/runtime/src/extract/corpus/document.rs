@@ -28,6 +28,13 @@ pub struct Document {
     pub places: Option<Arc<Places>>,
 }
 
+impl Document {
+    /// Returns a text without an identifier and without pages.
+    pub fn of_file(source: PathBuf, text: Result<String>) -> Document {
+        Document { source, id: None, text, places: None }
+    }
+}
+
 /// Returns a line or row of a file, as compilers write it.
 pub fn place(path: &Path, line: usize) -> PathBuf {
     let mut place = path.as_os_str().to_owned();

@@ -13,6 +13,7 @@ use crate::error::{Error, Result};
 use crate::extract::{Chunk, MergedRecord};
 
 /// The output of the model for one text.
+#[derive(Default)]
 pub struct Outcome {
     /// The record, or the part of it that was generated.
     pub text: String,
@@ -71,16 +72,10 @@ struct PartRecord<'a> {
     grounding: &'a Grounding,
 }
 
-impl PartRecord<'_> {
-    fn of((merged, grounding): &(MergedRecord, Grounding)) -> PartRecord<'_> {
-        PartRecord { record: raw(&merged.json), chunks: &merged.chunks, grounding }
-    }
-}
-
 impl Task {
     /// Returns the line for a text with an output.
     pub(super) fn line(&self, outcome: &Outcome) -> Result<String> {
-        let records = outcome.records.as_ref().map(|records| records.iter().map(PartRecord::of).collect());
+        let records = outcome.records.as_ref().map(|records| records.iter().map(of_part).collect());
         let (record, partial) = match outcome.incomplete {
             _ if outcome.records.is_some() => (None, None),
             None => (Some(raw(&outcome.text)), None),
@@ -111,6 +106,10 @@ impl Task {
             ..Line::default()
         })
     }
+}
+
+fn of_part((merged, grounding): &(MergedRecord, Grounding)) -> PartRecord<'_> {
+    PartRecord { record: raw(&merged.json), chunks: &merged.chunks, grounding }
 }
 
 fn raw(json: &str) -> Option<&RawValue> {

@@ -117,19 +117,7 @@ pub(super) fn join(
         }
     }
     let records = Some(merged.into_iter().map(|merged| grounded(merged, &whole)).collect());
-    let (text, grounding) = (String::new(), Grounding::default());
-    Ok(Outcome {
-        text,
-        records,
-        finish,
-        stats,
-        grounding,
-        incomplete,
-        notes,
-        output: None,
-        shown: None,
-        rows: None,
-    })
+    Ok(Outcome { records, finish, stats, incomplete, notes, ..Outcome::default() })
 }
 
 /// How the parts of a text ended.
@@ -196,18 +184,8 @@ fn join_rows(
         incomplete = Some(task.placed(error));
         finish = "error";
     }
-    Ok(Outcome {
-        text: record,
-        records: None,
-        finish,
-        stats,
-        grounding,
-        incomplete,
-        notes,
-        output: None,
-        shown: None,
-        rows: Some(rows),
-    })
+    let (text, rows) = (record, Some(rows));
+    Ok(Outcome { text, finish, stats, grounding, incomplete, notes, rows, ..Outcome::default() })
 }
 
 fn part_error(task: &Task, i: usize, count: usize, chunk: &Chunk, error: &Error) -> Error {

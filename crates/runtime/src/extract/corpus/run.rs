@@ -349,7 +349,6 @@ impl CorpusRun {
         let shown = self.report.is_some().then(|| Shown::new(text, &output, &grounding, vocab));
         Ok(Outcome {
             text: record,
-            records: None,
             finish: output.finish.name(),
             stats: output.stats.clone(),
             grounding,
@@ -357,7 +356,7 @@ impl CorpusRun {
             notes: self.unfamiliar(text)?.into_iter().collect(),
             output: Some(output),
             shown,
-            rows: None,
+            ..Outcome::default()
         })
     }
 

@@ -115,9 +115,7 @@ impl Iterator for SeparatedTexts {
             (Ok(true), None) => (self.record.len() != fields).then(|| invalid(&source, "")),
         };
         match fault {
-            Some(error) if !self.lenient => {
-                return Some(Document { source, id: None, text: Err(error), places: None });
-            }
+            Some(error) if !self.lenient => return Some(Document::of_file(source, Err(error))),
             fault => self.faults += usize::from(fault.is_some()),
         }
         let field = |at: usize| self.record.get(at).unwrap_or_default().to_owned();

@@ -114,8 +114,10 @@ pub fn texts_of(
         None => decode(bytes).map_err(|e| e.at(Place::File(path.into()))),
         Some(encoding) => encoding.decode(path, bytes),
     };
-    let document = Document { text: Ok(text?), source: path.into(), id: None, places: None };
-    Ok(DocumentTexts { documents: vec![document], ..DocumentTexts::default() })
+    Ok(DocumentTexts {
+        documents: vec![Document::of_file(path.into(), Ok(text?))],
+        ..DocumentTexts::default()
+    })
 }
 
 /// An open file with many texts.
@@ -245,7 +247,7 @@ impl Iterator for DocumentReader<'_> {
             }
             let path = self.files.next()?;
             if let Some(error) = unreadable_folder(&path) {
-                return Some(Document { source: path, id: None, text: Err(error), places: None });
+                return Some(Document::of_file(path, Err(error)));
             }
             if self.args.text_field.is_none() && !is_parquet(&path) {
                 let args = self.args;
@@ -257,7 +259,7 @@ impl Iterator for DocumentReader<'_> {
                         self.left = texts.documents.into_iter();
                     }
                     Err(error) => {
-                        return Some(Document { source: path, id: None, text: Err(error), places: None });
+                        return Some(Document::of_file(path, Err(error)));
                     }
                 }
                 continue;
@@ -265,7 +267,7 @@ impl Iterator for DocumentReader<'_> {
             match Rows::open(&path, self.args, &mut self.warnings) {
                 Ok(rows) => self.rows = Some(rows),
                 Err(error) => {
-                    return Some(Document { source: path, id: None, text: Err(error), places: None });
+                    return Some(Document::of_file(path, Err(error)));
                 }
             }
         }
