@@ -54,7 +54,7 @@ enum Item {
 }
 
 /// A text in work, and where it comes from.
-pub struct Origin {
+pub(crate) struct Origin {
     text: String,
     /// Of a file.
     pub source: Option<String>,
