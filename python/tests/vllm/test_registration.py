@@ -6,7 +6,7 @@ import sys
 from types import SimpleNamespace
 
 from vllm_helpers import *  # noqa: F403, I001  (skips the file: it must come first)
-from vllm_helpers import INVOICE, ModelConfig, StructuredOutputsConfig
+from vllm_helpers import INVOICE, MODEL, ModelConfig, StructuredOutputsConfig, get_tokenizer
 import pytest
 from vllm.exceptions import VLLMValidationError
 from vllm.sampling_params import SamplingParams, StructuredOutputsParams
@@ -159,3 +159,63 @@ def test_other_backends_are_validated_as_before(tokenizer, reference):
     config = StructuredOutputsConfig(backend="xgrammar")
     with pytest.raises(VLLMValidationError):
         params._validate_structured_outputs(ModelConfig(reference.logits_size), config, tokenizer)
+
+
+TOOLS = """
+import json
+import ffwd, ffwd.vllm
+assert ffwd.vllm.register()
+from vllm.engine.arg_utils import EngineArgs
+from vllm.entrypoints.openai.chat_completion.protocol import ChatCompletionRequest
+from vllm.parser.parser_manager import ParserManager
+from vllm.tokenizers import get_tokenizer
+
+city = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
+# A keyword that XGrammar refuses.
+seven = {"type": "object", "properties": {"x": {"type": "integer", "multipleOf": 7}}, "required": ["x"]}
+body = {
+    "messages": [{"role": "user", "content": "Hi"}],
+    "tools": [{"type": "function", "function": {"name": "weather", "parameters": city}}],
+    "response_format": {"type": "json_schema", "json_schema": {"name": "a", "schema": seven}},
+}
+tokenizer = get_tokenizer(MODEL)
+def adjusted():
+    request = ChatCompletionRequest(**body)
+    parser = ParserManager.get_parser("hermes", enable_auto_tools=True)(tokenizer, request.tools)
+    return parser.adjust_request(request).structured_outputs
+assert adjusted() is None  # an engine with another backend
+EngineArgs(MODEL, max_model_len=64, structured_outputs_config={"backend": "ffwd"}).create_engine_config()
+vocabulary = ffwd.Vocabulary.from_transformers(tokenizer)
+grammar = ffwd.Compiler(vocabulary).compile(ffwd.Constraint.structural_tag(adjusted().structural_tag))
+def whole(text):
+    tokens, matcher = vocabulary.encode(text), grammar.matcher()
+    return matcher.accept_tokens(tokens) == len(tokens) and matcher.is_accepting()
+call = '<tool_call>\\n{"name": "weather", "arguments": %s}\\n</tool_call>'
+assert whole('{"x":14}') and whole(call % '{"city":"Oslo"}')
+assert not whole('{"x":15}') and not whole(call % '{"town":"Oslo"}') and not whole("Hello")
+"""
+
+
+def test_tools_and_a_final_format_hold_together():
+    program = f"MODEL = {MODEL!r}\n{TOOLS}"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-2000:]
+
+
+def test_thinking_leaves_room_for_the_answer(reference):
+    from ffwd.vllm.contract import REASONING
+
+    tokenizer = get_tokenizer(MODEL)
+    config = StructuredOutputsConfig(backend="ffwd")
+    object.__setattr__(config, REASONING, SimpleNamespace(enabled=True, reasoning_end_token_ids=[1, 2]))
+    answer = "a long answer that is the only one"
+    shortest = len(tokenizer.encode(answer, add_special_tokens=False))
+    cases = [(None, 100, 73 - shortest), (9, 100, 9), (90, 40, 28 - shortest), (None, 4, 0)]
+    for given, limit, expected in cases:
+        params = SamplingParams(
+            max_tokens=limit,
+            thinking_token_budget=given,
+            structured_outputs=StructuredOutputsParams(choice=[answer]),
+        )
+        params._validate_structured_outputs(ModelConfig(reference.logits_size), config, tokenizer)
+        assert params.thinking_token_budget == expected, (given, limit)
