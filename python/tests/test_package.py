@@ -14,6 +14,7 @@ def test_servers_find_the_plugins():
     assert {(point.group, point.name, point.value) for point in points} == {
         ("vllm.general_plugins", "ffwd", "ffwd.vllm:register"),
         ("sglang.srt.plugins", "ffwd", "ffwd.sglang:register"),
+        ("langextract.providers", "ffwd", "ffwd.langextract:FfwdLanguageModel"),
     }
 
 

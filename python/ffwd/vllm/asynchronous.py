@@ -68,8 +68,6 @@ def _configuration() -> None:
             module.NgramGPUTypes = usual
 
     module.VllmConfig.__post_init__ = post_init
-
-
     from vllm.platforms import current_platform
 
     platform: Any = type(current_platform)
@@ -102,16 +100,17 @@ def _engine() -> None:
         pace = backend.pace
         running = len(scheduler.running)
         setattr(scheduler, EXACT, not self.batch_queue)
-        if pace.known(running) and any(map(request_grammar, scheduler.running)):
-            if self.batch_queue:
+        if any(map(request_grammar, scheduler.running)):
+            if not self.batch_queue:
+                # Also ahead: places of drafts that nobody knows would be open to any token.
+                _draft(self, scheduler)
+            elif pace.known(running):
                 # The outputs that are there, and no new step.
                 scheduler.has_requests = lambda: False
                 try:
-                    result = original_step(self)
+                    return _noted(pace, running, original_step(self))
                 finally:
                     del scheduler.has_requests
-                return _noted(pace, running, result)
-            _draft(self, scheduler)
         return _noted(pace, running, original_step(self))
 
     @functools.wraps(original_after)
