@@ -11,7 +11,8 @@ worker take over.
 
 # Alternatives considered
 
-Predicting the tokens of the step that runs was rejected: each forced run would take a forward more, and the
+Forced runs in front of drafters on the device were left out: their places in a step would have to be told
+from ours, and none was at hand to try it. Predicting the tokens of the step that runs was rejected: each forced run would take a forward more, and the
 tokens that a model writes for it are not those of its tokenizer.
 """
 
@@ -95,15 +96,15 @@ def _engine() -> None:
     def step(self: Any) -> Any:
         scheduler = self.scheduler
         backend = scheduler.structured_output_manager.backend
-        if not isinstance(backend, Backend) or not isinstance(scheduler, AsyncScheduler):
+        usable = isinstance(backend, Backend) and isinstance(scheduler, AsyncScheduler)
+        if not usable or not _has_own_drafter(scheduler.vllm_config):
             return original_step(self)
         pace = backend.pace
         running = len(scheduler.running)
         setattr(scheduler, EXACT, not self.batch_queue)
         if any(map(request_grammar, scheduler.running)):
             if not self.batch_queue:
-                # Also ahead: places of drafts that nobody knows would be open to any token.
-                _draft(self, scheduler)
+                _draft(scheduler)
             elif pace.known(running):
                 # The outputs that are there, and no new step.
                 scheduler.has_requests = lambda: False
@@ -116,8 +117,8 @@ def _engine() -> None:
     @functools.wraps(original_after)
     def update_after_schedule(self: Any, scheduler_output: Any) -> None:
         original_after(self, scheduler_output)
-        setattr(scheduler_output, EXACT, getattr(self, EXACT, False))
         if _has_own_drafter(self.vllm_config):
+            setattr(scheduler_output, EXACT, getattr(self, EXACT, False))
             # Its worker has no drafts of which these would be the places.
             for request_id in scheduler_output.num_scheduled_tokens:
                 self.requests[request_id].spec_token_ids = []
@@ -134,18 +135,13 @@ def _noted(pace: Pace, running: int, result: Any) -> Any:
     return result
 
 
-def _draft(core: Any, scheduler: Any) -> None:
+def _draft(scheduler: Any) -> None:
     """Give the requests their drafts, as the synchronous scheduler does after each step."""
     from vllm.v1.outputs import DraftTokenIds
 
-    if _has_own_drafter(scheduler.vllm_config):
-        ids = [request.request_id for request in scheduler.running]
-        drafted: Any = DraftTokenIds(ids, [[] for _ in ids])
-    else:
-        drafted = core.model_executor.take_draft_token_ids()
-    if drafted is not None:
-        # Passes through `jump_forward.lead`.
-        scheduler.update_draft_token_ids(drafted)
+    ids = [request.request_id for request in scheduler.running]
+    # Passes through `jump_forward.lead`.
+    scheduler.update_draft_token_ids(DraftTokenIds(ids, [[] for _ in ids]))
 
 
 def _has_own_drafter(config: Any) -> bool:

@@ -10,12 +10,14 @@
 //! # Alternatives considered
 //! Asking for the whole value was rejected: `credit_note` stands in texts as two words.
 
+use std::collections::HashSet;
+
 use serde_json::{Map, Value};
 
 use crate::decode::leaf_values;
 
 /// Largest number of schemas that are looked at for one value.
-const MAX_SCHEMAS: usize = 256;
+const MAX_SCHEMAS: usize = 4096;
 
 /// Returns the values of a record (JSON text) that the schema lists among others, and that the text does not
 /// support, by their JSON pointers.
@@ -61,15 +63,24 @@ fn is_listed(root: &Value, pointer: &str, value: &str) -> bool {
 
 /// Returns these schemas and all that hold for the same value, each with whether it is one of several.
 fn alternatives<'s>(root: &'s Value, schemas: Vec<&'s Value>) -> Vec<(&'s Value, bool)> {
-    let mut all: Vec<(&Value, bool)> = schemas.into_iter().map(|schema| (schema, false)).collect();
+    // Each counts once, so that schemas that refer to themselves do not multiply with each level.
+    let (mut all, mut seen): (Vec<(&Value, bool)>, _) = (Vec::new(), HashSet::new());
+    let mut add = |all: &mut Vec<_>, schema: &'s Value, is_one_of: bool| {
+        if all.len() < MAX_SCHEMAS && seen.insert((std::ptr::from_ref(schema), is_one_of)) {
+            all.push((schema, is_one_of));
+        }
+    };
+    schemas.into_iter().for_each(|schema| add(&mut all, schema, false));
     let mut next = 0;
-    while let Some(&(schema, is_one_of)) = all.get(next).filter(|_| next < MAX_SCHEMAS) {
+    while let Some(&(schema, is_one_of)) = all.get(next) {
         next += 1;
         let target = schema.get("$ref").and_then(Value::as_str).and_then(|target| target.strip_prefix('#'));
-        all.extend(target.and_then(|target| root.pointer(target)).map(|target| (target, is_one_of)));
+        if let Some(target) = target.and_then(|target| root.pointer(target)) {
+            add(&mut all, target, is_one_of);
+        }
         for (keyword, choice) in [("allOf", is_one_of), ("anyOf", true), ("oneOf", true)] {
             let list = schema.get(keyword).and_then(Value::as_array).into_iter().flatten();
-            all.extend(list.map(|branch| (branch, choice)));
+            list.for_each(|branch| add(&mut all, branch, choice));
         }
     }
     all
@@ -125,5 +136,10 @@ mod tests {
         // References in a circle end.
         let circle = json!({"$ref": "#", "anyOf": [{"$ref": "#"}, {"enum": ["x", "y"]}]});
         assert_eq!(json!(unsupported(&circle, "z", "\"x\"")), json!({"": "x"}));
+        // Two ways into the same schema at each of many levels.
+        let twice = json!({"properties": {"a": {"$ref": "#"}}, "additionalProperties": {"$ref": "#"},
+            "enum": ["x", "y"]});
+        let deep = format!("{}\"x\"{}", "{\"a\":".repeat(60), "}".repeat(60));
+        assert_eq!(unsupported(&twice, "z", &deep).len(), 1);
     }
 }
