@@ -73,6 +73,15 @@ fn the_lines_are_those_of_a_run() {
     let own = CorpusOptions { grounding: spans, ..CorpusOptions::default() };
     assert_eq!(found.body, lines(texts.documents.remove(0), own));
     let line: Value = serde_json::from_str(&found.body).unwrap();
+    // What is not read is said behind the lines.
+    let mail = "Subject: x\nContent-Type: multipart/mixed; boundary=b\n\n--b\n\nBill 7\n--b\n\
+        Content-Type: application/x-y; name=a.bin\nContent-Disposition: attachment\n\nz\n--b--\n";
+    let data = base64::engine::general_purpose::STANDARD.encode(mail);
+    let said = ask(json!({"document": {"name": "a.eml", "data": data}})).body;
+    assert!(
+        said.lines().count() == 2 && said.contains("{\"warnings\":[\"a.eml: the attachment `a.bin`"),
+        "{said}"
+    );
     assert!(line["source"] == "form.pdf" && found.body.contains("\"page\":1"), "{line}");
 }
 
@@ -88,6 +97,13 @@ fn faults_name_their_field() {
         (json!({"schema": {}, "document": {"name": "a.pdf", "data": "JVBERi0="}}), "document", "plain text"),
         (json!({"schema": {}, "text": "a", "abstain": 2}), "abstain", "0 to 1"),
         (json!({"schema": {}, "text": "a", "spam": true}), "spam", "unknown"),
+        (json!({"schema": {}, "text": "a", "merge_key": "b"}), "chunk_tokens", "need"),
+        (json!({"schema": {}, "text": "a", "alternatives": true}), "alternatives", "confidence"),
+        (
+            json!({"schema": {"properties": {"a": {}}}, "text": "a", "list": "a", "chunk_tokens": 99, "merge_key": "b"}),
+            "merge_key",
+            "no keys",
+        ),
         (json!({"schema": {"properties": {"a": {}}}, "text": "a", "list": "b"}), "list", "property"),
     ] {
         let answer = post(server.address(), "/v1/extract", &body);

@@ -38,10 +38,8 @@ impl DocumentKind for Mailbox {
 
     fn read(&self, bytes: &[u8], nested: Nested<'_>) -> Result<Vec<Text>> {
         let (mut all, mut faults): (Vec<Text>, Vec<String>) = (Vec::new(), Vec::new());
-        for (number, message) in (1..).zip(mails(bytes)) {
-            check_count(number)?;
-            let texts = Mail.read(&message, nested);
-            match texts {
+        for (number, message) in (1..).zip(mails(bytes)?) {
+            match Mail.read(&message, nested) {
                 Ok(texts) => all.extend(texts.into_iter().map(|text| inside(&number.to_string(), text))),
                 Err(error) => faults.push(format!("e-mail {number} is not read: {error}")),
             }
@@ -54,25 +52,27 @@ impl DocumentKind for Mailbox {
 
 /// Returns the e-mails of a mailbox. Each begins with a line that begins with `From `, behind an empty line and
 /// in front of a header: the same words in a text are no beginning.
-fn mails(bytes: &[u8]) -> Vec<Vec<u8>> {
+fn mails(bytes: &[u8]) -> Result<Vec<Vec<u8>>> {
     let is_header = |line: &[u8]| {
         let name = line.iter().position(|byte| *byte == b':').unwrap_or(0);
         name > 0 && line[..name].iter().all(u8::is_ascii_graphic)
     };
     let is_empty = |line: &[u8]| line.trim_ascii().is_empty();
-    let lines: Vec<&[u8]> = bytes.split_inclusive(|byte| *byte == b'\n').collect();
-    let mut mails: Vec<Vec<u8>> = Vec::new();
-    for (at, line) in lines.iter().enumerate() {
-        let is_first = |line: &[u8]| line.starts_with(b"From ");
-        let next = lines.get(at + 1).is_none_or(|next| is_header(next) || is_empty(next));
-        if is_first(line) && next && (at == 0 || is_empty(lines[at - 1])) {
+    let is_first = |line: &[u8]| line.starts_with(b"From ");
+    let mut lines = bytes.split_inclusive(|byte| *byte == b'\n').peekable();
+    let (mut mails, mut before): (Vec<Vec<u8>>, &[u8]) = (Vec::new(), b"");
+    while let Some(line) = lines.next() {
+        let next = lines.peek().is_none_or(|next| is_header(next) || is_empty(next));
+        if is_first(line) && next && is_empty(before) {
+            check_count(mails.len())?;
             mails.push(Vec::new());
         } else if let Some(mail) = mails.last_mut() {
             let marks = line.iter().take_while(|byte| **byte == b'>').count();
             mail.extend(&line[usize::from(marks > 0 && is_first(&line[marks..]))..]);
         }
+        before = line;
     }
-    mails
+    Ok(mails)
 }
 
 fn check_count(number: usize) -> Result<()> {

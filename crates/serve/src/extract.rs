@@ -11,6 +11,7 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderValue, Response, StatusCode, header};
 use base64::Engine as _;
+use serde_json::json;
 use tokio::time::Instant;
 
 use super::ServeOptions;
@@ -77,6 +78,13 @@ fn read(fields: &mut Fields, defaults: &SamplingParams) -> ApiResult<ExtractRequ
     let open_objects = flag("open_objects")?;
     let (confidence, alternatives) = (flag("confidence")?, flag("alternatives")?);
     let grounding = GroundingOptions { confidence, alternatives, spans: flag("spans")?, abstain };
+    let merge_keys = fields.texts("merge_key")?;
+    if tokens.is_none() && (overlap > 0 || !merge_keys.is_empty()) {
+        return Err(ApiError::field("chunk_tokens", "`chunk_overlap` and `merge_key` need `chunk_tokens`"));
+    }
+    if alternatives && !confidence {
+        return Err(ApiError::field("alternatives", "`alternatives` is a part of `confidence`"));
+    }
     Ok(ExtractRequest {
         model: fields.text("model")?,
         schema,
@@ -85,7 +93,7 @@ fn read(fields: &mut Fields, defaults: &SamplingParams) -> ApiResult<ExtractRequ
         open_objects,
         instructions: fields.text("instructions")?.unwrap_or_default(),
         chunks: tokens.map(|tokens| ChunkOptions { tokens, overlap }),
-        merge_keys: fields.texts("merge_key")?,
+        merge_keys,
         list: fields.text("list")?,
         grounding,
         sampling: read_sampling(fields, defaults)?.0,
@@ -131,9 +139,13 @@ fn lines(
     let schema = SchemaOptions { policy, ..request.schema_options };
     let (schema, mut shown) = ExtractionSchema::read(&request.schema, schema).map_err(wrong("schema"))?;
     let list = list_of(&mut shown, request.list.as_deref()).map_err(wrong("list"))?;
+    if list.is_some() && !request.merge_keys.is_empty() {
+        return Err(ApiError::field("merge_key", "rows of a list have no keys to merge by"));
+    }
     let usual = list.as_ref().map(|_| ChunkOptions { tokens: LIST_TOKENS, overlap: 0 });
     let extractor = Extractor::builder(&model.engine).instructions(request.instructions);
     let extractor = extractor.build_from(schema, &shown).map_err(wrong("schema"))?;
+    let of_schema: Vec<String> = extractor.warnings().iter().map(ToString::to_string).collect();
     let (name, bytes) = request.document;
     let texts = texts_of(&name, bytes, options.document, None).map_err(wrong("document"))?;
     let corpus = CorpusOptions {
@@ -152,6 +164,7 @@ fn lines(
     let scheduler = model.scheduler.clone();
     let mut run = CorpusRun::on(scheduler, model.engine.clone(), extractor, corpus, set).map_err(general)?;
     texts.documents.into_iter().for_each(|document| run.push(document));
+    let mut warnings = [of_schema, texts.warnings].concat();
     let mut lines = String::new();
     loop {
         let is_ready = run.wait_for(PATIENCE);
@@ -161,7 +174,14 @@ fn lines(
         if !is_ready {
             continue;
         }
-        let Some(done) = run.pop().map_err(general)? else { return Ok(lines) };
+        let Some(done) = run.pop().map_err(general)? else {
+            if !warnings.is_empty() {
+                lines += &format!("{}\n", json!({"warnings": warnings}));
+            }
+            return Ok(lines);
+        };
+        let notes = done.outcome.iter().flatten().flat_map(|outcome| &outcome.notes);
+        warnings.extend(notes.map(|note| (*note).to_owned()));
         if let Some(line) = done.line().map_err(general)? {
             lines += &line;
             lines.push('\n');
