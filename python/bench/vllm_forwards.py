@@ -92,7 +92,7 @@ def main():
                 tokens = sum(len(result.outputs[0].token_ids) for result in found)
                 print(
                     f"{kind}, {batch}, {mode}: {sum(map(bool, rows))} forwards, {tokens} tokens, "
-                    f"{sum(rows)} rows, {seconds:.2f} s, accepted {gate.acceptance:.2f}, "
+                    f"{sum(rows)} rows, {seconds:.2f} s, accepted {gate.acceptance}, "
                     f"costs {gate.costs(batch)}",
                     flush=True,
                 )

@@ -18,7 +18,7 @@ torch = pytest.importorskip("torch", reason="torch is not installed: transformer
 transformers = pytest.importorskip("transformers", reason="transformers is not installed")
 
 import ffwd.hf  # noqa: E402
-from ffwd.hf.copies import LONGEST_MATCH, Copies, CopyLength  # noqa: E402
+from ffwd.copies import LONGEST_MATCH, Copies, CopyLength  # noqa: E402
 from ffwd.hf.exact import CACHE_NAMES  # noqa: E402
 from ffwd.hf.processor import apply_on_device  # noqa: E402
 

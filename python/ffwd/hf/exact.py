@@ -26,7 +26,7 @@ from typing import Any
 import torch
 from transformers.generation import GenerateDecoderOnlyOutput
 
-from .copies import CopyLength, Copies
+from ..copies import Copies, CopyLength
 from .processor import LogitsProcessor, processor_of
 
 # What transformers calls the cache of keys and values, the newest name first.
@@ -173,7 +173,7 @@ class _Run:
         draft = matcher.forced_draft(limit, last)
         self.forced = len(draft)
         if self.settings.copy and len(draft) < limit:
-            self.copies.extend(self.ids[0, len(self.copies.text) :].tolist())
+            self.copies.extend(self.ids[0, len(self.copies) :].tolist())
             copy = self.copies.find(draft, min(limit - len(draft), self.copy_length.length))
             matcher.accept_tokens(draft)
             draft += copy[: matcher.validate_tokens(copy)]

@@ -12,8 +12,9 @@ worker take over.
 # Alternatives considered
 
 Forced runs in front of drafters on the device were left out: their places in a step would have to be told
-from ours, and none was at hand to try it. Predicting the tokens of the step that runs was rejected: each forced run would take a forward more, and the
-tokens that a model writes for it are not those of its tokenizer.
+from ours, and none was at hand to try it. Predicting the tokens of the step that runs was rejected: each
+forced run would take a forward more, and the tokens that a model writes for it are not those of its
+tokenizer.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ import os
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from . import contract
+from .drafter import has_own_drafter
 
 if TYPE_CHECKING:
     from .pace import Pace
@@ -60,9 +62,7 @@ def _configuration() -> None:
 
     @functools.wraps(original)
     def post_init(self: Any) -> None:
-        drafter = getattr(self.speculative_config, "model", None)
-        own = drafter == "ffwd.vllm.JumpForward"
-        module.NgramGPUTypes = with_own if own else usual
+        module.NgramGPUTypes = with_own if has_own_drafter(self) else usual
         try:
             original(self)
         finally:
@@ -97,7 +97,7 @@ def _engine() -> None:
         scheduler = self.scheduler
         backend = scheduler.structured_output_manager.backend
         usable = isinstance(backend, Backend) and isinstance(scheduler, AsyncScheduler)
-        if not usable or not _has_own_drafter(scheduler.vllm_config):
+        if not usable or not has_own_drafter(scheduler.vllm_config):
             return original_step(self)
         pace = backend.pace
         running = len(scheduler.running)
@@ -117,7 +117,7 @@ def _engine() -> None:
     @functools.wraps(original_after)
     def update_after_schedule(self: Any, scheduler_output: Any) -> None:
         original_after(self, scheduler_output)
-        if _has_own_drafter(self.vllm_config):
+        if has_own_drafter(self.vllm_config):
             setattr(scheduler_output, EXACT, getattr(self, EXACT, False))
             # Its worker has no drafts of which these would be the places.
             for request_id in scheduler_output.num_scheduled_tokens:
@@ -142,10 +142,6 @@ def _draft(scheduler: Any) -> None:
     ids = [request.request_id for request in scheduler.running]
     # Passes through `jump_forward.lead`.
     scheduler.update_draft_token_ids(DraftTokenIds(ids, [[] for _ in ids]))
-
-
-def _has_own_drafter(config: Any) -> bool:
-    return getattr(config.speculative_config, "model", None) == "ffwd.vllm.JumpForward"
 
 
 def _worker() -> None:
@@ -182,7 +178,7 @@ def _worker() -> None:
     def bookkeeping_sync(self: Any, scheduler_output: Any, sampler_output: Any, *rest: Any) -> Any:
         sampled = sampler_output.sampled_token_ids
         own = self.use_async_spec_decode and self.input_batch.prev_sampled_token_ids is None
-        if own and sampled.shape[-1] > 1 and _has_own_drafter(self.vllm_config):
+        if own and sampled.shape[-1] > 1 and has_own_drafter(self.vllm_config):
             # What a drafter on the device does: the last token of each request, and their number.
             counts = ((sampled >= 0) & (sampled < self.input_batch.vocab_size)).sum(1)
             last = sampled.gather(1, (counts - 1).clamp(min=0).unsqueeze(1)).squeeze(1)

@@ -1,6 +1,6 @@
 """A drafter of vLLM without drafts of its own.
 
-With it vLLM runs its speculative path, and `jump_forward` puts forced tokens there.
+With it vLLM runs its speculative path, and `jump_forward` puts forced tokens and copies there.
 """
 
 from __future__ import annotations
@@ -24,3 +24,8 @@ class JumpForward:
 
     def load_model(self, *_: Any, **__: Any) -> None:
         """Do nothing: there is no model."""
+
+
+def has_own_drafter(config: Any) -> bool:
+    """Return whether the drafter of vLLM's configuration is that of this package."""
+    return getattr(config.speculative_config, "model", None) == "ffwd.vllm.JumpForward"

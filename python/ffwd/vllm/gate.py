@@ -1,4 +1,4 @@
-"""Whether a forced run pays as a draft, from what the engine's own steps cost.
+"""Whether a forced run or a copy pays as a draft, from what the engine's own steps cost.
 
 A drafted token that is accepted saves its request a step, of which the request bears its share. Each
 drafted token costs its own time, in the model and in the verification. With p the share of drafted
@@ -8,7 +8,8 @@ time of a drafted token, a draft pays if
     p * t / n > d
 
 so the larger the batch, the better drafts must be; from some size on none pays. t and d come from a
-regression of the latest steps on requests and drafted tokens, p from the request's latest drafts.
+regression of the latest steps on requests and drafted tokens, p from the request's latest drafts of
+that kind.
 
 # Alternatives considered
 
@@ -23,6 +24,10 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from ..copies import Copies, CopyLength
+
+# The first steps of an engine are slow, and are not counted.
+_WARM = 16
 _KEPT = 0.98
 _MIN_STEPS = 16.0
 _RETRY = 16
@@ -31,24 +36,43 @@ _TINY = 1e-9
 
 
 @dataclass
-class Record:
-    """What is known of a request's drafts.
+class Drafts:
+    """What is known of a request's drafts of one kind.
 
     Attributes:
-        acceptance: Share of drafted forced tokens that were accepted lately; None without drafts.
-        skipped: Runs that were not drafted since the last one.
-        forced: Forced tokens at the start of the draft that is being verified.
-        tokens: Number of the request's tokens when that draft was made.
-        run: The last forced run in the tokenizer's tokens, while the model is writing it.
-        start: Number of the request's tokens in front of that run.
+        kind: `forced` or `copied`.
+        acceptance: Share of drafted tokens that were accepted lately; None without drafts.
+        skipped: Drafts that were not made since the last one.
+        drafted: Number of tokens of the draft that is being verified.
     """
 
+    kind: str
     acceptance: float | None = None
     skipped: int = 0
-    forced: int = 0
+    drafted: int = 0
+
+
+@dataclass
+class Record:
+    """What is known of a request.
+
+    Attributes:
+        forced: Its forced runs as drafts.
+        copied: Its copies, which stand behind them.
+        tokens: Number of the request's tokens when the last draft was made.
+        run: The last forced run in the tokenizer's tokens, while the model is writing it.
+        start: Number of the request's tokens in front of that run.
+        text: Its tokens, once they were copied from.
+        length: How many to copy.
+    """
+
+    forced: Drafts = field(default_factory=lambda: Drafts("forced"))
+    copied: Drafts = field(default_factory=lambda: Drafts("copied"))
     tokens: int = 0
     run: list[int] = field(default_factory=list)
     start: int = 0
+    text: Copies | None = None
+    length: CopyLength | None = None
 
 
 class Gate:
@@ -60,10 +84,11 @@ class Gate:
         Args:
             clock: Returns the time in seconds.
         """
-        self.acceptance = 1.0
+        self.acceptance = {"forced": 1.0, "copied": 0.5}
         self._clock = clock
         self._began: float | None = None
         self._drafted = 0
+        self._warm = _WARM
         self._requests: frozenset[str] = frozenset()
         # Sums over steps, the older the lighter, of products of (1, requests, drafted, seconds).
         self._sums = [[0.0] * 4 for _ in range(4)]
@@ -77,6 +102,9 @@ class Gate:
         """
         now = self._clock()
         if self._began is None or not requests or not self._requests.issuperset(requests):
+            return
+        if self._warm:
+            self._warm -= 1
             return
         terms = (1.0, float(len(requests)), float(self._drafted), now - self._began)
         for row, a in zip(self._sums, terms):
@@ -137,26 +165,33 @@ class Gate:
             record: The record of the request.
             tokens: Number of the request's tokens after the step.
         """
-        if record.forced == 0:
-            return
         # The last new token was sampled, not drafted.
-        accepted = min(max(tokens - record.tokens - 1, 0), record.forced)
-        share = accepted / record.forced
-        known = self.acceptance if record.acceptance is None else record.acceptance
-        record.acceptance = known + 0.25 * (share - known)
-        self.acceptance += 0.05 * (share - self.acceptance)
-        record.forced = 0
+        accepted = max(tokens - record.tokens - 1, 0)
+        for drafts in (record.forced, record.copied):
+            if drafts.drafted == 0:
+                continue
+            of_these = min(accepted, drafts.drafted)
+            accepted -= of_these
+            if drafts is record.copied and record.length:
+                record.length.learn(drafts.drafted, of_these)
+            share = of_these / drafts.drafted
+            known = self._share(drafts)
+            drafts.acceptance = known + 0.25 * (share - known)
+            self.acceptance[drafts.kind] += 0.05 * (share - self.acceptance[drafts.kind])
+            drafts.drafted = 0
 
-    def pays(self, record: Record, requests: int) -> bool:
-        """Return whether a forced run should be drafted; now and then also where it would not pay.
+    def _share(self, drafts: Drafts) -> float:
+        return self.acceptance[drafts.kind] if drafts.acceptance is None else drafts.acceptance
+
+    def pays(self, drafts: Drafts, requests: int) -> bool:
+        """Return whether such a draft should be made; now and then also where it would not pay.
 
         Args:
-            record: The record of the request.
+            drafts: What is known of the request's drafts of this kind.
             requests: Number of requests in the batch.
         """
-        share = self.acceptance if record.acceptance is None else record.acceptance
-        record.skipped += 1
-        if share < self.least_share(requests) and record.skipped < _RETRY:
+        drafts.skipped += 1
+        if self._share(drafts) < self.least_share(requests) and drafts.skipped < _RETRY:
             return False
-        record.skipped = 0
+        drafts.skipped = 0
         return True

@@ -1,9 +1,10 @@
-"""Jump-forward: forced runs as drafts that vLLM verifies.
+"""Jump-forward: forced runs as drafts that vLLM verifies, and copies of the text behind them.
 
 After each step of the synchronous scheduler, the drafter's tokens for the next step pass through
 `Scheduler.update_draft_token_ids`. Here the tokens that the grammar forces are put in front of
-them. The model verifies them in one forward, as it does with any draft, so the text is that of
-decoding without drafts.
+them. The drafter of this package has none; there a copy of what follows the last tokens elsewhere in
+the prompt or the output comes behind the forced ones. The model verifies drafts in one forward, so the
+text is that of decoding without drafts.
 
 # Alternatives considered
 
@@ -17,7 +18,10 @@ import logging
 import os
 from typing import Any
 
+from ..copies import Copies, CopyLength
 from .backend import Backend, Grammar, request_grammar
+from .drafter import has_own_drafter
+from .gate import Gate
 
 logger = logging.getLogger("vllm.ffwd")
 
@@ -61,20 +65,54 @@ def _draft(
     bounds = scheduler.structured_output_manager._get_constraint_bounds(request, ())
     if bounds.constraint_start:
         return draft
-    record, tokens = grammar.record, request.num_tokens
-    backend.gate.observe(record, tokens)
+    record, gate, limit = grammar.record, backend.gate, scheduler.num_spec_tokens
+    gate.observe(record, request.num_tokens)
+    record.tokens = request.num_tokens
+    forced = _forced(request, grammar, backend, limit, requests)
+    if forced is None:
+        return draft
+    if not draft and has_own_drafter(scheduler.vllm_config):
+        return forced + _copied(request, grammar, gate, forced, limit, requests)
+    return joined(forced, draft)
+
+
+def _forced(
+    request: Any, grammar: Grammar, backend: Backend, limit: int, requests: int
+) -> list[int] | None:
+    """Return the draft of the forced run; None if there is one that does not pay."""
+    record, last = grammar.record, request.all_token_ids[-1]
     if record.run and backend.habits.learn(record.run, request.all_token_ids[record.start :]):
         record.run = []
-    run = forced_tokens(grammar, request.all_token_ids[-1], scheduler.num_spec_tokens)
+    run = forced_tokens(grammar, last, limit)
     if not run:
-        return draft
+        return []
     if not record.run:
-        record.run, record.start = run, tokens
-    if not backend.gate.pays(record, requests):
-        return draft
-    forced = backend.habits.draft(run)[: scheduler.num_spec_tokens]
-    record.forced, record.tokens = len(forced), tokens
-    return joined(forced, draft)
+        record.run, record.start = run, request.num_tokens
+    if not backend.gate.pays(record.forced, requests):
+        return None
+    forced = backend.habits.draft(run)[:limit]
+    record.forced.drafted = len(forced)
+    return forced
+
+
+def _copied(
+    request: Any, grammar: Grammar, gate: Gate, forced: list[int], limit: int, requests: int
+) -> list[int]:
+    """Return what follows the last tokens of the request elsewhere, as far as it is legal."""
+    record = grammar.record
+    if record.text is None or record.length is None:
+        record.text, record.length = Copies(), CopyLength(limit)
+    if record.length.length == 0:
+        record.length.learn(0, 0)
+        return []
+    record.text.extend(request.all_token_ids[len(record.text) :])
+    found = record.text.find(forced, min(limit - len(forced), record.length.length))
+    if found:
+        found = grammar.validate_tokens(forced + found)[len(forced) :]
+    if not found or not gate.pays(record.copied, requests):
+        return []
+    record.copied.drafted = len(found)
+    return found
 
 
 def forced_tokens(grammar: Grammar, last: int, limit: int) -> list[int]:

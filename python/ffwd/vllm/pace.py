@@ -15,6 +15,8 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+# Steps that are not counted, because an engine begins slowly and does not know the model's habits.
+_WARM = 48
 # Steps before the first trial, of a trial, of one whose outcome is close, and of the first and the longest
 # phase between trials.
 _BEGIN = 48
@@ -33,6 +35,7 @@ class _Way:
     rates: tuple[float, float] = (0.0, 0.0)
     known: bool = True
     is_trial: bool = False
+    warm: int = _WARM
     phase: int = _BEGIN
     length: int = _FIRST
     steps: int = 0
@@ -77,6 +80,9 @@ class Pace:
         if not requests or not before:
             return
         way = self._way(requests)
+        if way.warm:
+            way.warm -= 1
+            return
         way.steps, way.tokens, way.seconds = way.steps + 1, way.tokens + tokens, way.seconds + now - then
         if way.steps < way.phase:
             return

@@ -25,10 +25,13 @@ class Clock:
         return self.now
 
 
-def scheduler(backend, requests, bounds=ConstraintBounds(0, 0)):
+def scheduler(backend, requests, bounds=ConstraintBounds(0, 0), drafter=None):
     manager = SimpleNamespace(backend=backend, _get_constraint_bounds=lambda *_: bounds)
     return SimpleNamespace(
-        structured_output_manager=manager, num_spec_tokens=LIMIT, requests=requests
+        structured_output_manager=manager,
+        num_spec_tokens=LIMIT,
+        requests=requests,
+        vllm_config=SimpleNamespace(speculative_config=SimpleNamespace(model=drafter)),
     )
 
 
@@ -64,6 +67,47 @@ def test_forced_runs_come_in_front(fresh, reference):
     assert again.draft_token_ids == [longer]
     short = jump_forward.lead(state, DraftTokenIds(["r"], [found[:1]]))
     assert short.draft_token_ids == [found]
+
+
+def test_copies_stand_behind_forced_runs(fresh, reference):
+    """The package's drafter copies what follows the last tokens elsewhere, as far as it is legal."""
+    start = reference.encode('{"number":"INV-12345"')
+    source = reference.encode('the "vendor":"Bright Ltd, at the sea"')
+    tokens = source + reference.encode("x") + start
+    drafts = {}
+    for drafter in (None, "ffwd.vllm.JumpForward"):
+        grammar = fresh.compile_grammar(Kind.JSON, json.dumps(INVOICE))
+        assert grammar.accept_tokens("r", start)
+        state = scheduler(fresh, {"r": request(grammar, tokens)}, drafter=drafter)
+        (drafts[drafter],) = jump_forward.lead(state, DraftTokenIds(["r"], [[]])).draft_token_ids
+    forced, found = drafts.values()
+    copy = found[len(forced) :]
+    assert reference.decode(forced) == b',"vendor":"' and found[: len(forced)] == forced
+    assert len(found) == LIMIT and grammar.validate_tokens(found) == found
+    assert any(source[i : i + len(copy)] == copy for i in range(len(source)))
+    record = grammar.record
+    assert (record.forced.drafted, record.copied.drafted) == (len(forced), len(copy))
+    # All that was forced is accepted and a part of the copy, and the model chooses the next token.
+    tokens = [*tokens, *found[: len(forced) + 1], 0]
+    fresh.gate.observe(record, len(tokens))
+    assert record.forced.acceptance == 1.0
+    assert record.copied.acceptance == pytest.approx(0.5 + 0.25 * (1 / len(copy) - 0.5))
+
+
+def test_copies_that_fail_are_left_out(fresh, reference):
+    """Copies of a text that the model does not continue pause, and come again."""
+    grammar = fresh.compile_grammar(Kind.REGEX, "[ab]*")
+    a, b = reference.encode("a")[0], reference.encode("b")[0]
+    tokens, made = [a, b, b, b, b, a], []
+    for _ in range(60):
+        state = scheduler(fresh, {"r": request(grammar, tokens)}, drafter="ffwd.vllm.JumpForward")
+        (draft,) = jump_forward.lead(state, DraftTokenIds(["r"], [[]])).draft_token_ids
+        made.append(len(draft))
+        # Another token than the copied one.
+        token = b if not draft or draft[0] == a else a
+        assert grammar.accept_tokens("r", [token])
+        tokens = [*tokens, token]
+    assert made[0] > 0 and 0 < sum(map(bool, made[10:])) < 15
 
 
 def test_the_tokens_of_the_model_are_learned(fresh, reference):
@@ -171,34 +215,34 @@ def test_the_gate_knows_the_costs_of_a_batch_of_one_size():
     # An accepted token saves 30 / 8 milliseconds and costs 4: not even sure drafts pay.
     assert gate.least_share(8) > 1
     record = Record()
-    assert [gate.pays(record, 8) for _ in range(48)].count(True) == 3
+    assert [gate.pays(record.forced, 8) for _ in range(48)].count(True) == 3
     steps(gate, clock, lambda n, d: 0.03 + 0.0004 * d, [8] * 400, [i % 9 for i in range(400)])
-    assert all(gate.pays(Record(), 8) for _ in range(8))
+    assert all(gate.pays(Record().forced, 8) for _ in range(8))
 
 
 def test_without_drafts_the_costs_stay_unknown():
     clock = Clock()
     gate = Gate(clock)
     steps(gate, clock, lambda n, d: 0.03, [4] * 60, [0] * 60)
-    assert gate.costs(4) is None and gate.pays(Record(), 4)
+    assert gate.costs(4) is None and gate.pays(Record().forced, 4)
 
 
 def test_the_gate_turns_off_what_does_not_pay_and_tries_again():
     gate, record = Gate(Clock()), Record()
-    assert gate.pays(record, 1)
+    assert gate.pays(record.forced, 1)
     tokens = 10
     for _ in range(12):  # all drafts are rejected: one new token each
-        record.forced, record.tokens = 6, tokens
+        record.forced.drafted, record.tokens = 6, tokens
         tokens += 1
         gate.observe(record, tokens)
-    decisions = [gate.pays(record, 1) for _ in range(64)]
+    decisions = [gate.pays(record.forced, 1) for _ in range(64)]
     assert decisions.count(True) == 4
     for _ in range(12):  # all are accepted: the forced tokens and a sampled one
-        record.forced, record.tokens = 6, tokens
+        record.forced.drafted, record.tokens = 6, tokens
         tokens += 7
         gate.observe(record, tokens)
-    assert all(gate.pays(record, 1) for _ in range(8))
-    assert record.acceptance == pytest.approx(1.0, abs=0.05)
+    assert all(gate.pays(record.forced, 1) for _ in range(8))
+    assert record.forced.acceptance == pytest.approx(1.0, abs=0.05)
 
 
 def test_jump_forward_can_be_switched_off(monkeypatch):
