@@ -47,6 +47,7 @@ def sound(rng):
     words = rng.sample(["red", "green", "blue", "dark grey", "white"], 3)
     schema = rng.choice([SCHEMA_HEAVY, *OTHERS])
     fresh = closed(**{f"field_{rng.randrange(10**6)}": {"enum": ["a", "b"]} for _ in range(3)})
+    calls = {"tools": [TOOL], "response_format": schema_format(schema)}
     return rng.choice(
         [
             ("schema", {"response_format": schema_format(schema)}, has_members(schema)),
@@ -62,7 +63,11 @@ def sound(rng):
                 {"structured_outputs": {"grammar": 'root ::= ("a" | "b") "!"'}},
                 lambda text: text in ("a!", "b!"),
             ),
+            ("several", {"structured_outputs": {"choice": words}, "n": 3}, lambda text: text in words),
             ("tool", {"tools": [TOOL], "tool_choice": "required"}, None),
+            ("tools and format", {**calls, "temperature": 1}, has_members(schema)),
+            # Its client leaves.
+            ("leaves", {"response_format": schema_format(schema), "wait": rng.uniform(0.01, 0.4)}, None),
             ("free", {"max_tokens": 12}, lambda text: bool(text)),
         ]
     )
@@ -93,12 +98,13 @@ def hostile(rng):
 
 
 def post(url, model, fields):
+    wait = fields.pop("wait", 240)
     body = {"model": model, "temperature": 0, "max_tokens": 96, **fields}
     request = urllib.request.Request(
         url + "chat/completions", json.dumps(body).encode(), {"content-type": "application/json"}
     )
     try:
-        with urllib.request.urlopen(request, timeout=240) as answer:
+        with urllib.request.urlopen(request, timeout=wait) as answer:
             return answer.status, json.load(answer)
     except urllib.error.HTTPError as error:
         return error.code, json.loads(error.read() or b"{}")
@@ -108,20 +114,28 @@ def post(url, model, fields):
 
 def verdict(name, check, status, body):
     """None for a sound answer as it should be, otherwise what is wrong."""
+    if name == "leaves" and status in (0, 200):
+        return None
     if status != 200:
         return f"{name}: status {status}: {json.dumps(body)[:200]}"
-    choice = body["choices"][0]
-    if check is None:
-        calls = choice["message"].get("tool_calls") or []
-        wrong = [c for c in calls if set(json.loads(c["function"]["arguments"])) != {"number", "paid"}]
-        return f"{name}: {json.dumps(choice)[:200]}" if wrong or not calls else None
-    text = choice["message"]["content"]
-    if choice["finish_reason"] == "length" and name in ("schema", "free"):
+    if name == "several" and len(body["choices"]) != 3:
+        return f"{name}: {len(body['choices'])} answers"
+    return next(filter(None, (wrong(name, check, choice) for choice in body["choices"])), None)
+
+
+def wrong(name, check, choice):
+    """None for a choice as it should be, otherwise what is wrong."""
+    calls = choice["message"].get("tool_calls") or []
+    if choice["finish_reason"] == "length" and name in ("schema", "free", "tools and format"):
         return None
+    if check is None or calls:
+        bad = [c for c in calls if set(json.loads(c["function"]["arguments"])) != {"number", "paid"}]
+        return f"{name}: {json.dumps(choice)[:200]}" if bad or not calls else None
+    text = choice["message"]["content"]
     try:
         return None if check(text) else f"{name}: {text[:120]!r} {choice['finish_reason']}"
-    except ValueError as error:
-        return f"{name}: {error} in {text[:120]!r} ({choice['finish_reason']})"
+    except (ValueError, TypeError) as error:
+        return f"{name}: {error} in {text!r:.120} ({choice['finish_reason']})"
 
 
 def memory(pid):

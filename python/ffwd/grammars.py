@@ -32,6 +32,18 @@ class Options:
     closed_objects: bool = False
 
 
+def room_for_thinking(grammar: Grammar, max_tokens: int) -> int:
+    """Return how many tokens of thinking leave room for the answer.
+
+    Args:
+        grammar: The constraint of the answer. Its shortest text fits, and a quarter of the limit beside it.
+        max_tokens: The limit of thinking and answer together.
+    """
+    shortest = grammar.matcher().shortest_completion() or b""
+    tokens = len(grammar.vocabulary.encode(shortest.decode(errors="replace")))
+    return max(0, max_tokens - tokens - max_tokens // 4)
+
+
 @lru_cache(maxsize=MAX_GRAMMARS)
 def whitespace_of_pattern(pattern: str, compact: bool) -> str | int:
     """Return whitespace that matches a `whitespace_pattern` at each position.

@@ -1,7 +1,7 @@
 """The constraint engine as a grammar backend of SGLang.
 
 SGLang finds `register` by the entry point `sglang.srt.plugins`, and a server then takes
-`--grammar-backend ffwd`. Nothing in SGLang is replaced.
+`--grammar-backend ffwd`. Two functions are hooked through SGLang's own registry of hooks.
 
 Nothing of SGLang is imported with this module.
 """
@@ -25,10 +25,15 @@ def register() -> None:
         ImportError: SGLang is not installed, or has no such registry.
     """
     from sglang.srt.constrained.base_grammar_backend import register_grammar_backend
+    from sglang.srt.plugins.hook_registry import HookRegistry, HookType
     from sglang.srt.server_args import GRAMMAR_BACKEND_CHOICES, add_grammar_backend_choices
 
     if NAME not in GRAMMAR_BACKEND_CHOICES:
         add_grammar_backend_choices([NAME])
+        protocol = "sglang.srt.entrypoints.openai.protocol.ChatCompletionRequest"
+        HookRegistry.register(f"{protocol}.to_sampling_params", _beside_format, HookType.AROUND)
+        manager = "sglang.srt.constrained.grammar_manager.GrammarManager"
+        HookRegistry.register(f"{manager}._apply_request_reasoning_config", _leave_room)
     register_grammar_backend(NAME, _make)
 
 
@@ -37,3 +42,15 @@ def _make(server_args: Any, tokenizer: Any, vocab_size: int, eos_token_ids: Any)
     from .backend import make
 
     return make(tokenizer, vocab_size, eos_token_ids)
+
+
+def _beside_format(*arguments: Any, **more: Any) -> Any:
+    from .tools import beside_format
+
+    return beside_format(*arguments, **more)
+
+
+def _leave_room(*arguments: Any) -> None:
+    from .reasoning import leave_room
+
+    leave_room(*arguments)

@@ -2,6 +2,9 @@
 
 SGLang wraps the states of its own backends for this, and those of registered backends not. So this
 backend wraps its states itself, with SGLang's classes.
+
+A request's limit of tokens counts thinking and answer together. So a budget of thinking leaves room for
+the answer: for its shortest text, and a quarter of the limit beside it.
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ from sglang.srt.constrained.reasoner_grammar_backend import (
 from sglang.srt.parser.reasoning_parser import ReasoningParser
 from sglang.srt.runtime_context import get_serving
 
+from ..grammars import room_for_thinking
 from .backend import Backend, Grammar, fill_rows
 from .cache import Cache
 
@@ -45,6 +49,8 @@ class ReasoningBackend(ReasonerGrammarBackend):
         """Wrap a backend."""
         super().__init__(backend, parser, tokenizer, enable_strict_thinking=strict)
         self.cache = Cache()
+        # Budgets need it; without strict thinking, SGLang's class leaves it out.
+        self._token_filter_fn = backend.set_token_filter
 
     def _make_grammar_object(self, grammar: Any, reasoning: bool) -> ReasoningGrammar:
         return _as_ours(super()._make_grammar_object(grammar, reasoning))
@@ -66,6 +72,20 @@ class ReasoningGrammar(ReasonerGrammarObject):
     def copy(self) -> ReasoningGrammar:
         """Return the beginning of another request with this constraint."""
         return _as_ours(super().copy())
+
+
+def leave_room(_result: Any, _manager: Any, request: Any) -> None:
+    """Give a request that reasons the budget that leaves room for its answer, or a smaller one of its own.
+
+    SGLang calls it behind `GrammarManager._apply_request_reasoning_config`.
+    """
+    state, limit = request.grammar, request.sampling_params.max_new_tokens
+    if not isinstance(state, ReasoningGrammar) or state.grammar is None or not limit:
+        return
+    room = room_for_thinking(state.grammar.compiled, limit) - len(state.think_end_ids)
+    given = state.max_think_tokens
+    state.max_think_tokens = max(0, room if given < 0 else min(given, room))
+    state.enable_token_filter = True
 
 
 def _as_ours(state: ReasonerGrammarObject) -> ReasoningGrammar:

@@ -60,23 +60,10 @@ def validate(params: Any, model_config: Any, config: Any, tokenizer: Any) -> Non
     wanted.__post_init__()
     reasoning = getattr(config, REASONING, None)
     if reasoning is not None and reasoning.enabled and params.max_tokens:
-        room = room_for_thinking(grammar, params.max_tokens, tokenizer)
+        room = room_for_thinking(grammar, params.max_tokens)
         room = max(0, room - len(reasoning.reasoning_end_token_ids or ()))
         given = params.thinking_token_budget
         params.thinking_token_budget = room if given is None else min(given, room)
-
-
-def room_for_thinking(grammar: ffwd.Grammar, max_tokens: int, tokenizer: Any) -> int:
-    """Return how many tokens of thinking leave room for the answer.
-
-    Args:
-        grammar: The constraint of the answer. Its shortest text fits, and a quarter of the limit beside it.
-        max_tokens: The limit of thinking and answer together.
-        tokenizer: vLLM's tokenizer.
-    """
-    shortest = grammar.matcher().shortest_completion() or b""
-    tokens = len(tokenizer.encode(shortest.decode(errors="replace"), add_special_tokens=False))
-    return max(0, max_tokens - tokens - max_tokens // 4)
 
 
 def specification_of(config: Any, wanted: Any) -> tuple[str, Specification]:

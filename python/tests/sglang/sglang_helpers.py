@@ -62,6 +62,11 @@ def stand_in():
             "GRAMMAR_BACKEND_REGISTRY": registry,
             "register_grammar_backend": registry.__setitem__,
         },
+        "sglang.srt.plugins": {},
+        "sglang.srt.plugins.hook_registry": {
+            "HookRegistry": types.SimpleNamespace(register=lambda *_: None),
+            "HookType": types.SimpleNamespace(AROUND="around"),
+        },
         "sglang.srt.runtime_context": {"get_serving": lambda: None},
         "sglang.srt.server_args": {
             "GRAMMAR_BACKEND_CHOICES": choices,

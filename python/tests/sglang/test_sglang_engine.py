@@ -76,6 +76,7 @@ def model(tmp_path_factory):
     )
     tokenizer.add_special_tokens({"eos_token": "<end>"})
     tokenizer.add_tokens(["<think>", "</think>"])
+    tokenizer.chat_template = "{% for m in messages %}{{ m.content }}\n{% endfor %}"
     tokenizer.save_pretrained(folder)
     torch.manual_seed(1)
     config = transformers.LlamaConfig(
@@ -94,8 +95,9 @@ def model(tmp_path_factory):
     return str(folder)
 
 
-@pytest.fixture(scope="module")
-def engine(model):
+@pytest.fixture(scope="module", params=["overlap", "in turns"])
+def engine(model, request):
+    """An engine with each scheduler."""
     import sglang
 
     engine = sglang.Engine(
@@ -107,7 +109,8 @@ def engine(model):
         enable_strict_thinking=True,
         attention_backend="torch_native",
         sampling_backend="pytorch",
-        disable_overlap_schedule=True,
+        tool_call_parser="qwen25",
+        disable_overlap_schedule=request.param == "in turns",
         disable_cuda_graph=True,
         max_total_tokens=4096,
         max_running_requests=8,
@@ -115,6 +118,7 @@ def engine(model):
         skip_server_warmup=True,
         log_level="warning",
     )
+    assert engine.server_args.disable_overlap_schedule == (request.param == "in turns")
     yield engine
     engine.shutdown()
 
@@ -165,3 +169,59 @@ def test_the_constraint_holds_after_the_reasoning(engine):
         assert end, output
         assert not CONSTRAINED.fullmatch(thought)
         assert CHECKS[kind](answer), (kind, output["text"])
+
+
+def test_thinking_leaves_room_for_the_answer(engine):
+    """Without a budget the thoughts of a random model would fill the whole limit."""
+    for limit in (24, 60):
+        parameters = {"temperature": 1.0, "max_new_tokens": limit, "regex": r"INV-\d{3}-[A-F]"}
+        outputs = engine.generate(
+            [f"Write {i}:" for i in range(6)], parameters, require_reasoning=True
+        )
+        for output in outputs:
+            thought, end, answer = output["text"].partition("</think>")
+            assert end and CHECKS["regex"](answer), output["text"]
+            assert output["meta_info"]["finish_reason"]["type"] == "stop"
+
+
+def test_tools_hold_beside_a_format(engine):
+    """Each output is a call with arguments of the schema, or the answer in the format."""
+    from sglang.srt.entrypoints.openai.protocol import ChatCompletionRequest
+    from sglang.srt.entrypoints.openai.serving_chat import OpenAIServingChat
+
+    serving = OpenAIServingChat(engine.tokenizer_manager, engine.template_manager)
+    arguments = {
+        "type": "object",
+        "properties": {"where": {"enum": ["north", "south"]}},
+        "required": ["where"],
+        "additionalProperties": False,
+    }
+    request = {
+        "model": "tiny",
+        "temperature": 1.5,
+        "max_tokens": 120,
+        "chat_template_kwargs": {"enable_thinking": False},
+        "parallel_tool_calls": False,
+        "tools": [{"type": "function", "function": {"name": "go", "parameters": arguments}}],
+        "response_format": {"type": "json_schema", "json_schema": {"name": "a", "schema": SCHEMA}},
+    }
+
+    async def chat(number):
+        messages = [{"role": "user", "content": f"Go {number}!"}]
+        asked = ChatCompletionRequest(messages=messages, seed=number, **request)
+        return await serving.handle_request(asked, None)
+
+    async def all_of_them():
+        return await asyncio.gather(*(chat(number) for number in range(40)))
+
+    kinds = set()
+    for reply in engine.loop.run_until_complete(all_of_them()):
+        message = reply.choices[0].message
+        kinds.add(bool(message.tool_calls))
+        if message.tool_calls:
+            (call,) = message.tool_calls
+            assert call.function.name == "go"
+            assert json.loads(call.function.arguments)["where"] in ("north", "south")
+        else:
+            assert is_record(message.content), message.content
+    assert kinds == {True, False}
