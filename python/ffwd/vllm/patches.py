@@ -22,6 +22,7 @@ def apply() -> None:
     _front_end()
     _core()
     _beam_search()
+    _temperatures()
     _tools()
     from . import jump_forward
 
@@ -207,3 +208,24 @@ def _beam_search() -> None:
         return backend, (StructuredOutputOptions[kind], text), backend.allocate_token_bitmask(1)
 
     Mixin._init_beam_search_structured_output = start  # type: ignore[method-assign]
+
+
+def _temperatures() -> None:
+    """Mend the temperatures of drafts on processors.
+
+    vLLM's kernel for them writes into a copy as integers, so drafts of sampled requests, and of greedy ones
+    beside them, are verified with what happens to be in memory.
+    """
+    from vllm.platforms import current_platform
+
+    if not current_platform.is_cpu():
+        return
+    import vllm.utils.cpu_triton_utils as module
+
+    def expand(
+        output: Any, values: Any, ends: Any, replace_from: float, replace_to: float, *_: Any, **__: Any
+    ) -> None:
+        counts = ends.diff(prepend=ends.new_zeros(1))
+        output.copy_(values.masked_fill(values == replace_from, replace_to).repeat_interleave(counts))
+
+    module._expand_kernel_impl = expand

@@ -140,3 +140,22 @@ def test_an_illegal_draft_repeats_its_row(backend, reference):
     expected = patched.__wrapped__(Manager(backend, bounds), *arguments).copy()
     found = patched(Manager(backend, bounds), *arguments)
     assert np.array_equal(found[:3], expected[:3]) and np.array_equal(found[0], found[2])
+
+
+def test_temperatures_of_drafts_are_repeated():
+    """The kernel of vLLM for processors writes into a copy; here is what it should do."""
+    from vllm.utils import cpu_triton_utils
+
+    import ffwd.vllm
+
+    ffwd.vllm.register()
+    temperatures, counts = torch.tensor([0.0, 0.7, 0.0, 1.5]), [2, 0, 1, 3]
+    found = torch.full((6,), torch.nan)
+    ends = torch.tensor(counts, dtype=torch.int32).cumsum(0)
+    cpu_triton_utils._expand_kernel_impl(found, temperatures, ends, 0, 1, MAX_NUM_TOKENS=128)
+    expected = [
+        1.0 if value == 0 else value
+        for value, count in zip(temperatures.tolist(), counts)
+        for _ in range(count)
+    ]
+    assert found.tolist() == expected
