@@ -43,7 +43,7 @@ MODES = {
 }
 
 
-def start(model, mode, drafts):
+def start(model, mode, drafts, rows):
     backend, drafter, jump, asynchronous = MODES[mode]
     os.environ["FFWD_VLLM_JUMP_FORWARD"] = jump
     # vLLM turns the asynchronous scheduler off on processors.
@@ -54,7 +54,7 @@ def start(model, mode, drafts):
         model,
         dtype="bfloat16",
         max_model_len=512,
-        max_num_seqs=32,
+        max_num_seqs=rows,
         enforce_eager=True,
         enable_prefix_caching=False,
         disable_log_stats=False,
@@ -150,13 +150,14 @@ def main():
     parser.add_argument("--drafts", type=int, default=8)
     arguments = parser.parse_args()
     rng = random.Random(1)
+    batches = [int(batch) for batch in arguments.batches.split(",")]
     engines = {}
     with locked(1):
         for mode in arguments.modes.split(";"):
-            engines[mode] = start(arguments.model, mode, arguments.drafts)
+            engines[mode] = start(arguments.model, mode, arguments.drafts, max(batches))
             run(engines[mode], mode, [job(kind, 7) for kind in arguments.kinds.split(",")])
     for kind in arguments.kinds.split(","):
-        for batch in map(int, arguments.batches.split(",")):
+        for batch in batches:
             measure(engines, kind, batch, arguments.rounds, rng)
 
 
