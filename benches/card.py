@@ -177,7 +177,7 @@ class Transformers:
         output = self.model.generate(torch.tensor(ids, **place), attention_mask=torch.tensor(mask, **place),
                                      do_sample=False, **settings)
         rows = [row[longest:] for row in output.tolist()]
-        ends = set(self.compiler.vocabulary.eos) if hasattr(self.compiler, "vocabulary") else {pad}
+        ends = set(self.compiler.vocabulary.eos)
         found = []
         for row in rows:
             length = next((i + 1 for i, token in enumerate(row) if token in ends), len(row))

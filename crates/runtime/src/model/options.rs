@@ -211,6 +211,14 @@ mod tests {
         }
     }
 
+    #[cfg(feature = "cuda")]
+    #[test]
+    fn a_missing_library_is_an_error() {
+        let Err(error) = check_libraries() else { return };
+        assert_eq!(Device::Cuda(0).open().unwrap_err().to_string(), error.to_string());
+        assert!(error.to_string().contains("does not load"), "{error}");
+    }
+
     #[cfg(not(feature = "cuda"))]
     #[test]
     fn a_device_that_is_not_built_in_is_an_error() {
