@@ -8,7 +8,8 @@ forwards matters here. All rows are in all steps, because the text of the schema
 output. Modes run in turns, the first turn is not counted. With random weights nearly each step has
 another mask than the one before.
 
-XGrammar is measured if it is installed: its matchers, and its own kernel for the device.
+With prefetch the masks of a step are made on another thread while Python and the device run the
+forward. XGrammar is measured if it is installed: its matchers, and its own kernel for the device.
 """
 
 import argparse
@@ -93,7 +94,11 @@ def main():
     tokenizer.eos_token = tokenizer.convert_ids_to_tokens(end)
     vocabulary = ffwd.hf.vocabulary(model, tokenizer)
     grammar = ffwd.Compiler(vocabulary).compile(ffwd.Constraint.json_schema(SCHEMA))
-    modes = {"free": None, "ffwd": lambda: ffwd.hf.LogitsProcessor(grammar)}
+    modes = {
+        "free": None,
+        "ffwd": lambda: ffwd.hf.LogitsProcessor(grammar),
+        "ffwd, prefetch": lambda: ffwd.hf.LogitsProcessor(grammar),
+    }
     if other := xgrammar_mode(tokenizer, config.vocab_size):
         modes["XGrammar"] = other
     print(f"# vocabulary {config.vocab_size}, {sum(p.numel() for p in model.parameters()):,} weights")
@@ -106,6 +111,10 @@ def main():
             for mode, make in modes.items():
                 torch.manual_seed(turn)
                 settings = {"logits_processor": [make()]} if make else {}
+                if "prefetch" in mode:
+                    prefetch = settings["logits_processor"][0].prefetch
+                    prefetch.on_cpu = True
+                    settings["stopping_criteria"] = [prefetch]
                 if options.device != "cpu":
                     torch.cuda.synchronize()
                 start = time.perf_counter()

@@ -32,6 +32,7 @@ from ._ffwd import (
     Matcher,
     Vocabulary,
     __version__,
+    advance_batch,
     apply_token_bitmask_inplace,
     fill_batch,
 )
@@ -57,6 +58,7 @@ __all__ = [
     "Truncated",
     "Vocabulary",
     "__version__",
+    "advance_batch",
     "allocate_token_bitmask",
     "apply_token_bitmask_inplace",
     "fill_batch",

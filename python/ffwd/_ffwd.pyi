@@ -222,6 +222,9 @@ class Explanation:
     @property
     def expected(self) -> bytes: ...
 
+def advance_batch(
+    matchers: Sequence[Matcher], tokens: Iterable[SupportsIndex], bitmask: Any
+) -> list[bool]: ...
 def fill_batch(
     matchers: Sequence[Matcher],
     bitmask: Any,

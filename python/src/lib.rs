@@ -47,6 +47,7 @@ fn _ffwd(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<matcher::Matcher>()?;
     module.add_class::<explanation::Explanation>()?;
     module.add_function(wrap_pyfunction!(constraint::make_constraint, module)?)?;
+    module.add_function(wrap_pyfunction!(batch::advance_batch, module)?)?;
     module.add_function(wrap_pyfunction!(batch::fill_batch, module)?)?;
     module.add_function(wrap_pyfunction!(logits::apply_token_bitmask_inplace, module)?)?;
     Ok(())

@@ -50,6 +50,33 @@ def reference(matcher, draft):
     return rows, legal
 
 
+def test_tokens_of_a_batch_are_accepted_as_single_ones(real_compiler):
+    rng = random.Random(3)
+    matchers = walks(real_compiler, 48, 2)
+    others = [matcher.fork() for matcher in matchers]
+    bitmask = ffwd.allocate_token_bitmask(len(matchers), real_compiler.vocabulary)
+    accepted, ended = set(), 0
+    for _ in range(6):
+        ffwd.fill_batch(matchers, bitmask)
+        tokens = [rng.choice([*legal_bits(row_of(bitmask, i)), rng.randrange(200)]) for i in range(48)]
+        found = ffwd.advance_batch(matchers, tokens, bitmask)
+        ended += sum(other.is_terminated() for other in others)
+        expected = [
+            not other.is_terminated() and other.accept_token(token)
+            for other, token in zip(others, tokens, strict=True)
+        ]
+        assert found == expected
+        for i, other in enumerate(others):
+            assert row_of(bitmask, i) == reference(other, [])[0][0]
+        accepted |= set(found)
+    assert accepted == {False, True} and ended
+    with pytest.raises(ValueError, match="2 tokens for 1 matchers"):
+        ffwd.advance_batch(others[:1], [1, 2], bitmask)
+    with pytest.raises(ValueError, match="a matcher occurs twice"):
+        ffwd.advance_batch(others[:1] * 2, [1, 2], bitmask)
+    assert ffwd.advance_batch([], [], bitmask) == []
+
+
 def test_a_batch_equals_single_fills(real_compiler):
     matchers = walks(real_compiler, 48, 1)
     bitmask = ffwd.allocate_token_bitmask(len(matchers), real_compiler.vocabulary)

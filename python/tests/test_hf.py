@@ -5,9 +5,11 @@ FFWD_TEST_HF_MODEL, if set, is a real model. FFWD_TEST_HF_DEVICE is where the mo
 is not set, for example `cuda`.
 """
 
+import importlib
 import json
 import os
 import random
+import sys
 
 import pytest
 from conftest import TOKENIZER
@@ -20,7 +22,7 @@ transformers = pytest.importorskip("transformers", reason="transformers is not i
 import ffwd.hf  # noqa: E402
 from ffwd.copies import LONGEST_MATCH, Copies, CopyLength  # noqa: E402
 from ffwd.hf.exact import CACHE_NAMES  # noqa: E402
-from ffwd.hf.processor import apply_on_device  # noqa: E402
+from ffwd.hf.device_masks import apply_on_device, masked  # noqa: E402
 
 DEVICE = os.environ.get("FFWD_TEST_HF_DEVICE", "cpu")
 
@@ -94,9 +96,12 @@ def reference(model, grammar, ids, limit):
     return ids[0].tolist()
 
 
-def generate(model, inputs, grammar, **settings):
-    processor = ffwd.hf.LogitsProcessor(grammar)
+def generate(model, inputs, grammar, *, prefetch=False, strict=True, **settings):
+    processor = ffwd.hf.LogitsProcessor(grammar, strict=strict)
     settings = {"max_new_tokens": 60, "do_sample": False} | settings
+    if prefetch:
+        processor.prefetch.on_cpu = True
+        settings["stopping_criteria"] = [processor.prefetch, *settings.get("stopping_criteria", [])]
     return model.generate(**inputs, logits_processor=[processor], **settings)
 
 
@@ -157,14 +162,91 @@ def test_drafts_of_transformers_change_nothing(model, tokenizer, compiler):
         assert torch.equal(drafted, generate(model, inputs, grammar))
 
 
-def test_a_processor_serves_one_generation_after_another(model, tokenizer, compiler):
+@pytest.mark.parametrize("prefetch", [False, True])
+def test_a_processor_serves_one_generation_after_another(model, tokenizer, compiler, prefetch):
     processor = ffwd.hf.LogitsProcessor(compiler.compile(CONSTRAINTS[0]))
+    processor.prefetch.on_cpu = True
     for prompt in [PROMPTS[0], PROMPTS[0], PROMPTS[1], PROMPTS[0] + PROMPTS[1]]:
         inputs = encode(tokenizer, prompt)
         found = model.generate(
-            **inputs, logits_processor=[processor], max_new_tokens=60, do_sample=False
+            **inputs,
+            logits_processor=[processor],
+            stopping_criteria=[processor.prefetch] if prefetch else [],
+            max_new_tokens=60,
+            do_sample=False,
         )
         assert torch.equal(found, generate(model, inputs, compiler.compile(CONSTRAINTS[0])))
+
+
+def test_masks_that_begin_early_are_the_same(model, tokenizer, compiler):
+    grammars = [compiler.compile(constraint) for constraint in CONSTRAINTS]
+    batch = tokenizer(PROMPTS, return_tensors="pt", padding=True, return_token_type_ids=False)
+    batch = batch.to(DEVICE)
+    for settings in [
+        {},
+        {"do_sample": True, "temperature": 1.5},
+        {"do_sample": True, "num_return_sequences": 3},
+        {"num_beams": 3, "strict": False},
+    ]:
+        outputs = []
+        for prefetch in [False, True]:
+            torch.manual_seed(2)
+            outputs.append(generate(model, batch, grammars, prefetch=prefetch, **settings))
+        assert torch.equal(*outputs), settings
+    inputs = encode(tokenizer, PROMPTS[0])
+    for settings in [
+        {"strict": False, "prompt_lookup_num_tokens": 4},
+        {"custom_generate": ffwd.hf.ExactDecoding()},
+    ]:
+        plain = generate(model, inputs, grammars[0])
+        assert torch.equal(generate(model, inputs, grammars[0], prefetch=True, **settings), plain)
+
+
+def test_a_call_uses_the_masks_of_its_own_ids_only(compiler):
+    """Ids that begin early are taken for no others, and their errors come with the call."""
+    grammar = compiler.compile(CONSTRAINTS[1])
+    width = grammar.vocabulary.logits_size
+    prompt = torch.zeros(2, 1, dtype=torch.int64, device=DEVICE)
+    scores = torch.zeros(2, width, device=DEVICE)
+
+    def legal(row):
+        return (row == 0).nonzero().flatten().tolist()
+
+    processor, other = (ffwd.hf.LogitsProcessor(grammar) for _ in range(2))
+    first = legal(processor(prompt, scores)[0])
+    other(prompt, scores)
+    assert len(first) > 1
+    chosen = torch.tensor([first[:1], first[-1:]], device=DEVICE)
+    ids = torch.cat((prompt, chosen), dim=1)
+    swapped = torch.cat((prompt, chosen.flip(0)), dim=1)
+    processor.begin_masks(ids)
+    assert torch.equal(processor(swapped, scores), other(swapped, scores))
+    processor.begin_masks(swapped)
+    assert torch.equal(processor(ids, scores), other(ids, scores))
+
+    # A row with another past, one token longer than the last one.
+    third = [[legal(row)[0]] for row in other(swapped, scores)]
+    grown = torch.cat((swapped, torch.tensor(third, device=DEVICE)), dim=1)
+    assert torch.equal(processor(grown, scores), other(grown, scores))
+    processor(prompt, scores)
+    second = legal(processor(ids, scores)[0])[0]
+    illegal = next(token for token in range(width) if token not in legal(processor(ids, scores)[0]))
+    wrong = torch.cat((ids, torch.full((2, 1), illegal, device=DEVICE)), dim=1)
+    processor.begin_masks(wrong)
+    with pytest.raises(ValueError, match="is not legal"):
+        processor(wrong, scores)
+    for _ in range(2):
+        processor(prompt, scores)
+        processor(ids, scores)
+        processor.begin_masks(wrong)
+        processor.reset()
+    out_of_range = torch.cat((ids, torch.full((2, 1), width, device=DEVICE)), dim=1)
+    processor(prompt, scores)
+    processor(ids, scores)
+    processor.begin_masks(out_of_range)
+    with pytest.raises(ValueError, match="out of range"):
+        processor(out_of_range, scores)
+    assert second in legal(processor(ids, scores)[0])
 
 
 def test_wrong_uses_are_refused(model, tokenizer, compiler, small_compiler):
@@ -199,8 +281,29 @@ def test_the_expression_for_other_devices_equals_the_kernel():
         kernel = scores.clone()
         ffwd.apply_token_bitmask_inplace(kernel, bitmask)
         for dtype in [torch.float32, torch.float16, torch.bfloat16]:
-            masked = apply_on_device(scores.to(DEVICE, dtype), bitmask)
-            assert torch.equal(masked.cpu(), kernel.to(dtype))
+            given = scores.to(DEVICE, dtype)
+            copy = masked(given, bitmask.to(DEVICE))
+            assert torch.equal(given, scores.to(DEVICE, dtype))
+            assert torch.equal(copy.cpu(), kernel.to(dtype))
+            assert torch.equal(apply_on_device(given, bitmask).cpu(), kernel.to(dtype))
+
+
+def test_the_kernel_of_triton_equals_the_expression(monkeypatch):
+    pytest.importorskip("triton", reason="triton is not installed: its kernel is not tested")
+    if DEVICE == "cpu":
+        monkeypatch.setenv("TRITON_INTERPRET", "1")
+    monkeypatch.delitem(sys.modules, "ffwd.hf.triton_mask", raising=False)
+    kernel = importlib.import_module("ffwd.hf.triton_mask")
+    generator = torch.Generator().manual_seed(3)
+    bitmask = torch.randint(-(2**31), 2**31, (3, 300), generator=generator).to(torch.int32)
+    for width in [9600, 9599, 8192, 33, 1]:
+        scores = torch.randn(3, width + 7, generator=generator).to(DEVICE)
+        for dtype in [torch.float32, torch.float16, torch.bfloat16]:
+            # Rows that do not lie next to each other, then transposed ones.
+            for given in [scores.to(dtype)[:, 3 : 3 + width], scores.to(dtype)[:, :width].T.contiguous().T]:
+                found = kernel.masked(given, bitmask.to(DEVICE))
+                assert torch.equal(found, apply_on_device(given.clone(), bitmask)), (width, dtype)
+    monkeypatch.delitem(sys.modules, "ffwd.hf.triton_mask")
 
 
 # Exact decoding.

@@ -8,7 +8,8 @@ differs from the draft replaces it, and the cache of keys and values is cropped.
 # Cost
 
 One forward of several positions in place of several forwards. A position that is rejected costs its
-share of a forward. The length of copies follows what was accepted before.
+share of a forward. The length of copies follows what was accepted before. On a device the masks of all
+positions are made during the forward if tokens are not sampled and no other processor sees them.
 
 # Alternatives considered
 
@@ -165,7 +166,7 @@ class _Run:
 
     def _draft(self) -> list[int]:
         """Return tokens to verify: forced ones, then a copy."""
-        matcher = self.processor.follow(self.ids)[0].fork()
+        matcher = self.processor.follow(self.ids, most=self.settings.max_draft + 1)[0].fork()
         room = self.config.max_length - self.ids.shape[1] - 1
         limit = max(0, min(self.settings.max_draft, room))
         # The prompt's last token is no part of the output: nothing of the output joins it.
@@ -220,17 +221,23 @@ class _Run:
         Returns:
             True if the generation ends.
         """
+        together = self._choose_together(draft, logits, logits_processor)
         for position in range(len(draft) + 1):
             row = logits[position : position + 1]
-            scores = logits_processor(self.ids, row)
-            if self.config.do_sample:
-                token = torch.multinomial(scores.softmax(dim=-1), num_samples=1)
+            if together is not None:
+                scores, token = (rows[position : position + 1] for rows in together[:2])
+                chosen = together[2][position]
             else:
-                token = scores.argmax(dim=-1, keepdim=True)
+                scores = logits_processor(self.ids, row)
+                if self.config.do_sample:
+                    token = torch.multinomial(scores.softmax(dim=-1), num_samples=1)
+                else:
+                    token = scores.argmax(dim=-1, keepdim=True)
+                chosen = token.item() if position < len(draft) else None
             self._keep(scores, row)
             self.ids = torch.cat((self.ids, token), dim=1)
             self.statistics.tokens += 1
-            as_drafted = position < len(draft) and token.item() == draft[position]
+            as_drafted = position < len(draft) and chosen == draft[position]
             self.statistics.accepted += as_drafted
             if bool(stopping_criteria(self.ids, None).all()):
                 return True
@@ -239,6 +246,23 @@ class _Run:
         if position >= self.forced:
             self.copy_length.learn(len(draft) - self.forced, position - self.forced)
         return False
+
+    def _choose_together(
+        self, draft: list[int], logits: torch.Tensor, logits_processor: Any
+    ) -> tuple[torch.Tensor, torch.Tensor, list[int]] | None:
+        """Choose the tokens of all positions in one operation, where they depend on nothing else.
+
+        The masks are made while a device computes the logits, and the device is waited for once.
+
+        Returns:
+            The masked logits, the tokens of shape (len(draft) + 1, 1), and the same as a list; or
+            None if tokens are sampled or other processors see them.
+        """
+        if self.config.do_sample or len(logits_processor) > 1:
+            return None
+        scores = self.processor.mask_draft(draft, logits)
+        tokens = scores.argmax(dim=-1, keepdim=True)
+        return scores, tokens, tokens.flatten().tolist()
 
     def _crop(self, count: int) -> None:
         """Remove the keys and values of the last positions from the cache."""

@@ -252,7 +252,7 @@ def apply_bitmask(logits: torch.Tensor, bitmask: torch.Tensor) -> None:
 
         apply_token_bitmask_inplace_triton(logits, bitmask)
     else:
-        from ..hf.processor import apply_on_device
+        from ..hf.device_masks import apply_on_device
 
         apply_on_device(logits, bitmask)
 

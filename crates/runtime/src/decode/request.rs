@@ -16,6 +16,9 @@ use crate::vocab::TokenId;
 #[doc(hidden)]
 pub type DraftOverride = Box<dyn FnMut(&[TokenId]) -> Vec<TokenId> + Send>;
 
+/// Stands for the default length of a draft, which depends on where the model runs.
+pub(super) const DEFAULT_MAX_DRAFT: usize = usize::MAX;
+
 /// Maximum number of tokens that can follow a prompt: `max_tokens`, or what fits in the context.
 ///
 /// # Errors
@@ -146,8 +149,8 @@ options! {
     /// reads the output once more for it.
     source_spans: bool = false;
 
-    /// Sets the maximum length of a draft in tokens (default: 24).
-    max_draft: usize = 24;
+    /// Sets the maximum length of a draft in tokens (default: 24, on a CUDA or Metal device 64).
+    max_draft: usize = DEFAULT_MAX_DRAFT;
 
     /// Turns drafts of forced runs on or off in `exact` (default: on).
     forced_runs: bool = true;

@@ -128,7 +128,11 @@ impl Device {
             Device::Cpu => return Ok(candle_core::Device::Cpu),
             Device::Cuda(_) if !cfg!(feature = "cuda") => return Err(not_built("cuda")),
             Device::Metal(_) if !cfg!(feature = "metal") => return Err(not_built("metal")),
-            Device::Cuda(number) => candle_core::Device::new_cuda(number),
+            Device::Cuda(number) => {
+                #[cfg(feature = "cuda")]
+                check_libraries()?;
+                candle_core::Device::new_cuda(number)
+            }
             Device::Metal(number) => candle_core::Device::new_metal(number),
         };
         opened.map_err(|e| {
@@ -136,6 +140,32 @@ impl Device {
                 .hint("without a device the model runs on the processor")
         })
     }
+}
+
+/// Returns an error if one of CUDA's libraries cannot be loaded. A program that loads them when it
+/// needs them would panic inside candle.
+#[cfg(feature = "cuda")]
+fn check_libraries() -> Result<()> {
+    let loads = |name: &str| {
+        ["", ".13", ".12", ".11", ".10", ".1"].iter().any(|version| {
+            // SAFETY: the code that runs on loading is that of NVIDIA's libraries, which are made for it.
+            unsafe { libloading::Library::new(format!("lib{name}.so{version}")) }
+                .map(std::mem::forget)
+                .is_ok()
+        })
+    };
+    // Elsewhere the names are others, and the linker's.
+    let Some(missing) = ["cuda", "cublas", "curand"].into_iter().find(|name| cfg!(unix) && !loads(name))
+    else {
+        return Ok(());
+    };
+    let (what, hint) = match missing {
+        "cuda" => ("there is no driver of NVIDIA", "install the driver"),
+        _ => ("CUDA is incomplete", "install CUDA's libraries, and name their folder in LD_LIBRARY_PATH"),
+    };
+    let text = format!("a CUDA device cannot be used: {what} (lib{missing}.so does not load)");
+    let hint = format!("{hint}, or run on the processor without a device");
+    Err(Error::new(ErrorKind::Unsupported, text).hint(hint))
 }
 
 fn not_built(feature: &str) -> Error {
@@ -179,6 +209,14 @@ mod tests {
         for wrong in ["", "gpu", "cpu:0", "cuda:", "cuda:x", "cuda:-1", "cuda:1:2", "CPU"] {
             assert!(wrong.parse::<Device>().is_err(), "{wrong}");
         }
+    }
+
+    #[cfg(feature = "cuda")]
+    #[test]
+    fn a_missing_library_is_an_error() {
+        let Err(error) = check_libraries() else { return };
+        assert_eq!(Device::Cuda(0).open().unwrap_err().to_string(), error.to_string());
+        assert!(error.to_string().contains("does not load"), "{error}");
     }
 
     #[cfg(not(feature = "cuda"))]

@@ -20,7 +20,7 @@ mod sources;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::request::Request;
+use super::request::{DEFAULT_MAX_DRAFT, Request};
 use super::stats::{Mode, Stats};
 use super::transcript::Transcript;
 use crate::draft::{
@@ -35,6 +35,9 @@ pub(super) use needed_logits::needed_logits;
 use needed_logits::{FEW_LEGAL_DIVISOR, legal_if_few};
 pub(super) use sources::SharedDrafts;
 use sources::{DraftSources, Turn};
+
+/// Default length of the longest draft: on the processor, and where further rows cost little.
+const MAX_DRAFT: [usize; 2] = [24, 64];
 
 /// The other sequences in the forwards of a session. They affect the estimated gain of drafts, and
 /// nothing in the output.
@@ -89,7 +92,10 @@ impl Drafter {
         let on = request.mode != Mode::Off;
         let draft = models.draft.filter(|_| on && request.draft_model);
         let rates = exact.then(|| shared.rates());
-        let max = request.max_draft;
+        let max = match request.max_draft {
+            DEFAULT_MAX_DRAFT => MAX_DRAFT[usize::from(models.target.is_on_accelerator())],
+            max => max,
+        };
         let mut gate = match &rates {
             _ if request.without_gate || !on => Gate::unlimited(max),
             None => Gate::fixed(max),

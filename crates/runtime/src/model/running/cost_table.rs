@@ -16,6 +16,8 @@ use super::cost_law::CostLaw;
 
 /// Numbers of tokens that are measured.
 pub(super) const SIZES: [usize; 9] = [1, 2, 3, 4, 6, 8, 12, 16, 24];
+/// Further ones on an accelerator, where drafts are longer.
+pub(super) const MORE_SIZES: [usize; 3] = [32, 48, 64];
 /// Number of positions in the cache while sizes are measured.
 pub(super) const SHORT_CACHE_POSITIONS: usize = 64;
 /// Relative step by which an observed forward moves the table.

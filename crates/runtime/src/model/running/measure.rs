@@ -6,7 +6,7 @@
 use std::time::{Duration, Instant};
 
 use super::cost_law::CostLaw;
-use super::cost_table::{CostTable, SHORT_CACHE_POSITIONS, SIZES};
+use super::cost_table::{CostTable, MORE_SIZES, SHORT_CACHE_POSITIONS, SIZES};
 use super::model::Model;
 use crate::error::Result;
 
@@ -32,8 +32,13 @@ impl Model {
     }
 
     /// Returns the table of [`cost_table`](Self::cost_table) if it was measured, otherwise one that
-    /// is estimated from sizes and costs nothing. Generations begin with it and correct it.
+    /// is estimated from sizes and costs nothing. Generations begin with it and correct it. The law
+    /// of the estimate is that of a processor, so an accelerator is measured. Its first forward of
+    /// each shape also loads code.
     pub fn cost_estimate(&self) -> &CostTable {
+        if self.is_on_accelerator() {
+            return self.cost_table();
+        }
         let estimated = || self.costs.estimated.get_or_init(|| CostTable::estimate(self));
         self.costs.measured.get().unwrap_or_else(estimated)
     }
@@ -53,11 +58,12 @@ impl CostTable {
     /// of each size for a large one. See also [`Model::cost_table`].
     pub fn measure(model: &Model) -> Self {
         let context = model.config().context;
-        let largest = SIZES[SIZES.len() - 1];
+        let more: &[usize] = if model.is_on_accelerator() { &MORE_SIZES } else { &[] };
+        let all = || SIZES.into_iter().chain(more.iter().copied());
+        let largest = all().max().unwrap_or(0);
         let near = SHORT_CACHE_POSITIONS.min(context.saturating_sub(largest));
         let far = LONG_CACHE_POSITIONS.min(context.saturating_sub(FAR_ROWS)).max(near);
-        let sizes = || SIZES.into_iter().filter(|m| near + m <= context);
-        // The content of the cache does not affect the time, so nothing has to run to fill it.
+        let sizes = || all().filter(|m| near + m <= context);
         let mut cases: Vec<(usize, usize)> = sizes().map(|m| (m, near)).collect();
         cases.push((FAR_ROWS.min(context), far));
         let best = fastest(model, &cases);

@@ -189,6 +189,11 @@ impl Model {
         matches!(self.inner.runner, Runner::Tensors(_))
     }
 
+    /// Returns true if the model runs elsewhere than on the processor, where rows cost little.
+    pub(crate) fn is_on_accelerator(&self) -> bool {
+        matches!(&self.inner.runner, Runner::Tensors(t) if !t.shape.device.is_cpu())
+    }
+
     /// Runs all segments or none: after a failure the caches are unchanged.
     fn run(&self, segments: &mut [Segment]) -> Result<Vec<Vec<Vec<f32>>>> {
         let before: Vec<usize> = segments.iter().map(|s| s.cache.len()).collect();

@@ -106,6 +106,11 @@ impl TensorTransformer {
         for spans in chunks(segments, if self.row_by_row { 1 } else { CHUNK }) {
             self.chunk(segments, &spans, &mut logits)?;
         }
+        // Logits are read when the device is ready. Without any it would still compute, and the next
+        // forward would seem to take that time.
+        if logits.iter().all(Vec::is_empty) {
+            self.shape.device.synchronize().map_err(failed)?;
+        }
         Ok(logits)
     }
 
