@@ -6,7 +6,7 @@ from typing import Any
 
 import ffwd
 
-from ..grammars import message_of
+from ..grammars import message_of, room_for_thinking
 from .constraints import Specification, options_of
 from .contract import REASONING
 from .tokenizers import grammars_of

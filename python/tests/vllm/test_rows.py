@@ -144,6 +144,7 @@ def test_an_illegal_draft_repeats_its_row(backend, reference):
 
 def test_temperatures_of_drafts_are_repeated():
     """The kernel of vLLM for processors writes into a copy; here is what it should do."""
+    import torch
     from vllm.utils import cpu_triton_utils
 
     import ffwd.vllm
