@@ -2,8 +2,8 @@
 
     python bench/vllm_forwards.py MODEL --kinds schema,text --batches 1,8,32
 
-One engine in this process decodes the same prompts without drafts, with n-gram drafts, with forced
-runs, and with both. The scheduler is synchronous in all of them.
+One engine in this process decodes the same prompts without drafts, with forced runs, and with copies behind
+them. The scheduler is synchronous in all of them.
 """
 
 import argparse
@@ -22,19 +22,24 @@ from vllm.sampling_params import StructuredOutputsParams
 
 from ffwd.vllm import jump_forward
 
-LEAD = jump_forward.lead
+LEAD, COPIED = jump_forward.lead, jump_forward._copied
 
 
-def empty(drafted):
+def without(scheduler, drafted):
     return type(drafted)(drafted.req_ids, [[] for _ in drafted.req_ids])
 
 
-MODES = {
-    "none": lambda scheduler, drafted: empty(drafted),
-    "n-gram": lambda scheduler, drafted: drafted,
-    "jump-forward": lambda scheduler, drafted: LEAD(scheduler, empty(drafted)),
-    "jump-forward and n-gram": LEAD,
-}
+def forced(scheduler, drafted):
+    jump_forward._copied = lambda *_: []
+    return LEAD(scheduler, drafted)
+
+
+def forced_and_copied(scheduler, drafted):
+    jump_forward._copied = COPIED
+    return LEAD(scheduler, drafted)
+
+
+MODES = {"none": without, "forced": forced, "forced and copied": forced_and_copied}
 
 
 def main():
@@ -54,11 +59,10 @@ def main():
         disable_log_stats=True,
         structured_outputs_config={"backend": "ffwd"},
         speculative_config={
-            "method": "ngram",
+            "model": "ffwd.vllm.JumpForward",
             "num_speculative_tokens": arguments.drafts,
-            "prompt_lookup_min": 2,
-            "prompt_lookup_max": 4,
         },
+        async_scheduling=False,
     )
     executor = llm.llm_engine.engine_core.engine_core.model_executor
     original, rows = executor.execute_model, []
