@@ -6,13 +6,17 @@ use std::collections::{BTreeMap, HashMap};
 
 use candle_core::quantized::GgmlDType;
 use candle_core::{Device, Tensor};
-use ffwd::model::{KvCache, Model};
+use ffwd::model::{KvCache, Model, embedded};
+use ffwd::sample::SamplingParams;
+use ffwd::{Constraint, Engine, Mode, Prompt, Request};
 use ffwd_testkit::random::Random;
 use serde::Deserialize;
 use serde_json::Value;
 
 use crate::common::gguf::write_gguf;
 use crate::common::models::{all, check_rows_alone, difference, f32_options, load, noise, parsed, tokens};
+use crate::common::schemas::TEXT;
+use crate::exactness::{adversary, check};
 
 /// As in `families.rs`.
 const TOLERANCE: f32 = 1e-4;
@@ -172,6 +176,56 @@ fn gguf_files_hold_the_same_model() {
         let exact = config.delta.is_none_or(|delta| delta.key_heads == delta.value_heads);
         assert!(d <= if exact { 0.0 } else { TOLERANCE }, "{}: {d}", reference.kind());
         check_rows_alone(&from_gguf, &input, &got, reference.kind());
+    }
+}
+
+/// Files of llama.cpp's own converter, `0.gguf` and so on in the order of the references, in the folder
+/// that `FFWD_CONVERTED` names: `make_reference.py FOLDER` writes the models to convert.
+#[test]
+fn files_of_the_converter_hold_the_same_model() {
+    let Some(folder) = std::env::var_os("FFWD_CONVERTED") else { return };
+    for (i, reference) in references().into_iter().enumerate() {
+        let file = std::path::Path::new(&folder).join(format!("{i}.gguf"));
+        let got = all(&Model::from_gguf(file, &f32_options()).unwrap(), &reference.tokens());
+        let want = all(&load(&reference.config, &reference.weights()), &reference.tokens());
+        // The files do not have the switch of this one.
+        let same = reference.config["norm_topk_prob"] != false;
+        assert_eq!(difference(&got, &want) <= TOLERANCE, same, "{i}");
+    }
+}
+
+/// `exact` gives the tokens of `off`, whatever is drafted and rejected.
+#[test]
+fn adversarial_drafts_change_nothing() {
+    let vocab = embedded::vocabulary().unwrap();
+    for mut reference in references() {
+        reference.config["vocab_size"] = vocab.len().into();
+        for name in ["model.embed_tokens.weight", "lm_head.weight"] {
+            reference.tensors.entry(name.to_owned()).and_modify(|shape| shape[0] = vocab.len());
+        }
+        let model = load(&reference.config, &reference.weights());
+        let engine = Engine::from_parts(model, None, vocab.clone()).unwrap();
+        let schema = r#"{"type": "object", "properties": {"name": {"type": "string", "maxLength": 20},
+            "kind": {"enum": ["invoice", "letter"]}, "total": {"type": "integer"}}, "required": ["name", "kind",
+            "total"], "additionalProperties": false}"#;
+        let constraint = Constraint::json_schema(schema).unwrap();
+        for seed in 0..3 {
+            let sampling =
+                SamplingParams { temperature: seed as f32 * 0.5, seed, ..SamplingParams::default() };
+            let request = || {
+                let request = Request::new(Prompt::text(TEXT)).constraint(constraint.clone()).max_tokens(90);
+                request.sampling(sampling.clone())
+            };
+            let off = engine.generate(&request().mode(Mode::Off)).unwrap();
+            for kind in 0..4 {
+                let source = adversary(&off, vocab.len(), kind, 99 + kind as u64);
+                let drafted = request().without_gate().max_draft(40).draft_override(source);
+                check(&engine.generate(&drafted).unwrap(), &off, &format!("{}, {kind}", reference.kind()));
+            }
+            let forced = engine.generate(&request().without_gate().lookup(false)).unwrap();
+            check(&forced, &off, reference.kind());
+            assert!(forced.stats.forwards < off.stats.forwards, "{}", reference.kind());
+        }
     }
 }
 

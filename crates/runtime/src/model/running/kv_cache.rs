@@ -121,11 +121,6 @@ impl KvCache {
         layers + states + self.tensors.as_ref().map_or(0, TensorCache::bytes)
     }
 
-    /// Counts `rows` more tokens, whose keys and values were written.
-    pub(super) fn append(&mut self, rows: usize) {
-        self.len += rows;
-    }
-
     /// Counts more tokens, which went through all layers.
     pub(super) fn finish(&mut self, tokens: &[TokenId]) {
         self.len += tokens.len();

@@ -2,7 +2,7 @@
 //! tensors.
 
 use super::feed_forward::FeedForward;
-use super::recurrent::Recurrent;
+use super::kernels::{DeltaNet, Filter};
 use crate::model::config::{ModelConfig, RotaryTable};
 
 /// The weights of a layer: those of products and those of norms.
@@ -27,6 +27,14 @@ pub(crate) struct Layer<L, N> {
     /// The scores of experts, if the layer has several feed-forwards.
     pub router: Option<L>,
     pub feed_forward: Vec<FeedForward<L>>,
+}
+
+/// What mixes the positions of a layer without attention.
+#[derive(Clone)]
+pub(crate) enum Recurrent {
+    /// Gate before, gate behind and input lie next to each other in what the layer reads.
+    ShortConvolution(Filter),
+    DeltaNet(Box<DeltaNet>),
 }
 
 /// The norms around the attention or the feed-forward.

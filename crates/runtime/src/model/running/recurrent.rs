@@ -5,18 +5,9 @@
 //! The positions of a sequence run one after the other, on one thread.
 
 use super::batch::{Segment, Span};
-use super::kernels::{DeltaNet, Filter};
 use super::kv_cache::KvCache;
+use super::layers::Recurrent;
 use super::transformer::{Transformer, TransformerLayer, Workspace};
-use crate::model::config::Mixer;
-
-/// What mixes the positions of a layer without attention.
-#[derive(Clone)]
-pub(crate) enum Recurrent {
-    /// Gate before, gate behind and input lie next to each other in what the layer reads.
-    ShortConvolution(Filter),
-    DeltaNet(Box<DeltaNet>),
-}
 
 impl Transformer {
     /// Makes the states of a cache those of its length.
@@ -47,8 +38,6 @@ impl Transformer {
         segments: &mut [Segment],
         (spans, s): (&[Span], &mut Workspace),
     ) {
-        let c = &self.weights.config;
-        let (read, _) = c.state_widths(self.mixer(recurrent));
         let Workspace { qkv, attended, update: scratch, .. } = s;
         let width = block.o.inputs();
         let mut rows = qkv.chunks_exact(block.qkv.outputs);
@@ -67,19 +56,13 @@ impl Transformer {
                         out.iter_mut().zip(behind).for_each(|(out, gate)| *out *= gate);
                     }
                     Recurrent::DeltaNet(net) => {
-                        let (rows, state) = states.push(block.slot, row[..read].iter().copied());
+                        let (read, gate) = row.split_at(row.len() - width);
+                        let (rows, state) = states.push(block.slot, read.iter().copied());
                         net.step(rows, state, scratch, out);
-                        net.gate(&row[read..], out, scratch);
+                        net.gate(gate, out, scratch);
                     }
                 }
             }
-        }
-    }
-
-    fn mixer(&self, recurrent: &Recurrent) -> Mixer {
-        match recurrent {
-            Recurrent::ShortConvolution(_) => Mixer::ShortConvolution,
-            Recurrent::DeltaNet(_) => Mixer::DeltaNet,
         }
     }
 }

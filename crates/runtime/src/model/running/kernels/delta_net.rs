@@ -50,7 +50,6 @@ impl DeltaNet {
         scratch.resize(2 * d.mixed(), 0.0);
         let (filtered, active) = scratch.split_at_mut(d.mixed());
         self.filter.apply(rows, filtered);
-        // The activation times the input itself, divided by it, would be rounded twice.
         active.iter_mut().zip(&*filtered).for_each(|(a, x)| *a = x / (1.0 + exp(-x)));
         let (queries, rest) = active.split_at_mut(d.key());
         let (keys, values) = rest.split_at_mut(d.key());

@@ -117,7 +117,8 @@ impl TensorTransformer {
         }
         let normed = self.run(segments, spans).map_err(failed)?;
         for span in spans {
-            segments[span.segment].cache.append(span.tokens.len());
+            let segment = &mut segments[span.segment];
+            segment.cache.finish(&segment.tokens[span.tokens.clone()]);
         }
         match normed {
             Some(rows) => self.logits(segments, spans, &rows, logits),
