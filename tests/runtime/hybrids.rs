@@ -164,7 +164,8 @@ fn gguf_files_hold_the_same_model() {
         write_gguf(&path, &weights, &parsed(&reference.config), GgmlDType::F32);
         let from_gguf = Model::from_gguf(&path, &f32_options()).unwrap();
         let mut config = model.config().clone();
-        // The files do not have this switch.
+        // The tests' files name no ends, and no files have this switch.
+        config.eos.clear();
         config.experts.iter_mut().for_each(|experts| experts.normed = true);
         assert_eq!(*from_gguf.config(), config);
         if model.config().experts.is_some_and(|experts| !experts.normed) {
@@ -172,9 +173,8 @@ fn gguf_files_hold_the_same_model() {
         }
         let (got, want) = (all(&from_gguf, &input), all(&model, &input));
         let d = difference(&got, &want);
-        // Value heads in another order are added up in another order.
-        let exact = config.delta.is_none_or(|delta| delta.key_heads == delta.value_heads);
-        assert!(d <= if exact { 0.0 } else { TOLERANCE }, "{}: {d}", reference.kind());
+        // Value heads in another order are added up in another order, and rates are rounded.
+        assert!(d <= if config.delta.is_none() { 0.0 } else { TOLERANCE }, "{}: {d}", reference.kind());
         check_rows_alone(&from_gguf, &input, &got, reference.kind());
     }
 }

@@ -14,7 +14,7 @@
 
 use super::kernels::KEY_BLOCK;
 use super::kv_layer::Layer;
-use super::state_cache::States;
+use super::state_cache::RecurrentStates;
 use super::tensors::TensorCache;
 use crate::model::config::ModelConfig;
 use crate::model::options::KvPrecision;
@@ -30,7 +30,7 @@ pub struct KvCache {
     /// Of the layers with attention.
     pub(super) layers: Vec<Layer>,
     /// Of the recurrent layers, if there are any.
-    pub(super) states: Option<Box<States>>,
+    pub(super) states: Option<Box<RecurrentStates>>,
     pub(super) len: usize,
     pub(super) kv_dim: usize,
     precision: KvPrecision,
@@ -41,7 +41,7 @@ pub struct KvCache {
 impl KvCache {
     pub(super) fn new(config: &ModelConfig, precision: KvPrecision) -> Self {
         let layers = (0..config.attention_layers()).map(|_| Layer::new(precision)).collect();
-        let states = States::new(config).map(Box::new);
+        let states = RecurrentStates::new(config).map(Box::new);
         KvCache { layers, states, len: 0, kv_dim: config.kv_dim(), precision, tensors: None }
     }
 
@@ -54,7 +54,7 @@ impl KvCache {
     /// Returns true if the cache holds layers of this shape and precision for this crate's kernels.
     pub(super) fn has_layers_of(&self, config: &ModelConfig, precision: KvPrecision) -> bool {
         let shape = (self.layers.len(), self.kv_dim, self.precision);
-        let states = States::fit(self.states.as_deref(), config);
+        let states = RecurrentStates::fit(self.states.as_deref(), config);
         states && shape == (config.attention_layers(), config.kv_dim(), precision)
     }
 
@@ -111,7 +111,7 @@ impl KvCache {
     pub(super) fn bytes_for(config: &ModelConfig, precision: KvPrecision, positions: usize) -> usize {
         let positions = positions.next_multiple_of(STEP);
         let position = config.attention_layers().saturating_mul(2 * config.kv_dim() * precision.bytes());
-        position.saturating_mul(positions).saturating_add(States::bytes_for(config))
+        position.saturating_mul(positions).saturating_add(RecurrentStates::bytes_for(config))
     }
 
     /// Returns the bytes of memory taken.

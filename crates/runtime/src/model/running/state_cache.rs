@@ -48,7 +48,7 @@ struct Checkpoint {
 
 /// The states of all recurrent layers of a sequence.
 #[derive(Clone)]
-pub(super) struct States {
+pub(super) struct RecurrentStates {
     layers: Vec<StateLayer>,
     /// Elements that a layer reads of a position, and those of its state.
     widths: (usize, usize),
@@ -76,11 +76,11 @@ fn shape(config: &ModelConfig) -> Option<(usize, (usize, usize))> {
     Some((recurrent.count(), config.state_widths(*first)))
 }
 
-impl States {
+impl RecurrentStates {
     /// Returns the empty states of a model, if it has recurrent layers.
     pub(super) fn new(config: &ModelConfig) -> Option<Self> {
         let (count, widths) = shape(config)?;
-        let mut states = States {
+        let mut states = RecurrentStates {
             layers: vec![StateLayer::default(); count],
             widths,
             taps: config.taps,
@@ -98,7 +98,7 @@ impl States {
     }
 
     /// Returns true if a cache with these states, or none, fits the model.
-    pub(super) fn fit(held: Option<&States>, config: &ModelConfig) -> bool {
+    pub(super) fn fit(held: Option<&RecurrentStates>, config: &ModelConfig) -> bool {
         let held = held.map(|s| ((s.layers.len(), s.widths), s.taps));
         held == shape(config).map(|shape| (shape, config.taps))
     }
@@ -120,7 +120,7 @@ impl States {
     }
 
     /// Returns a copy for the first `len` positions. What lies behind is left out.
-    pub(super) fn prefix(&self, len: usize) -> States {
+    pub(super) fn prefix(&self, len: usize) -> RecurrentStates {
         let held = self.end.min(len);
         let whole = self.whole && self.base <= held;
         let fresh = whole && self.fresh && self.end == held;
@@ -132,7 +132,7 @@ impl States {
             moved: false,
         };
         let count = self.layers.len();
-        States {
+        RecurrentStates {
             layers: if whole {
                 self.layers.iter().map(layer).collect()
             } else {
