@@ -24,6 +24,7 @@ mod gguf_tokenizers;
 mod hostile_models;
 #[cfg(feature = "hub")]
 mod hub;
+mod hybrids;
 mod jinja;
 mod kv_precision;
 mod labels;

@@ -22,7 +22,9 @@ mod running;
 pub(crate) mod turn_marks;
 
 pub(crate) use chat_sources::ChatSources;
-pub use config::{Activation, Architecture, LayerRotary, ModelConfig, RopeScaling};
+pub use config::{
+    Activation, Architecture, DeltaShape, Experts, LayerRotary, Mixer, ModelConfig, RopeScaling,
+};
 #[cfg(feature = "embedded")]
 pub use loading::embedded;
 #[cfg(feature = "hub")]

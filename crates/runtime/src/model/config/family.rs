@@ -12,7 +12,8 @@
 //! A forward for each family was rejected. Families differ in a dozen properties, and the code that
 //! is hard to get right (segments, windows, the cache) would exist once for each.
 
-use super::tensor_names::LayerTensor;
+use super::mixers::Mixer;
+use super::tensor_names::{LayerTensor, TensorId};
 
 /// The supported families.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -36,6 +37,12 @@ pub enum Architecture {
     Olmo2,
     /// SmolLM3: some layers have no rotary positions.
     SmolLm3,
+    /// Qwen3 with a mixture of experts in each layer.
+    Qwen3Moe,
+    /// LFM2: short convolutions in most layers.
+    Lfm2,
+    /// Qwen3.5, its text part: gated delta nets in most layers, gated attention in the others.
+    Qwen35,
 }
 
 /// The function of the gate in a feed-forward.
@@ -91,12 +98,25 @@ pub(crate) struct Family {
     /// Names in a `config.json`: class and type.
     pub class: &'static str,
     pub model_type: &'static str,
+    /// The same names of models with a vision part, whose text part is of this family.
+    pub with_vision: Option<(&'static str, &'static str)>,
     /// Name in GGUF files, and the prefix of its keys.
     pub gguf: &'static str,
     /// The matrices of queries, keys and values in the order of their outputs, or one of all.
     pub qkv: &'static [LayerTensor],
     /// The matrices of gate and up in this order, or one of both.
     pub gate_up: &'static [LayerTensor],
+    /// The output matrices of the attention and of the feed-forward.
+    pub o: LayerTensor,
+    pub down: LayerTensor,
+    /// What mixes the positions in layers that have no attention.
+    pub recurrent: Option<Mixer>,
+    /// True if the output of the attention has a gate, whose rows follow those of each query head.
+    pub output_gate: bool,
+    /// True if the feed-forward is a mixture of experts.
+    pub experts: bool,
+    pub final_norm: TensorId,
+    pub qk_norms: [LayerTensor; 2],
     pub attention_norms: Norms,
     pub feed_forward_norms: Norms,
     /// True if queries and keys are always normed.
@@ -106,6 +126,8 @@ pub(crate) struct Family {
     pub activation: Activation,
     /// Name of the activation's entry in a `config.json`.
     pub activation_key: &'static str,
+    /// Name of the epsilon of norms in a `config.json`.
+    pub norm_eps_key: &'static str,
     /// True if safetensors files hold the weights of norms less 1. GGUF files never do.
     pub norms_less_one: bool,
     /// True if GGUF files hold the rows of queries and keys in pairs.
@@ -117,8 +139,9 @@ pub(crate) struct Family {
     pub attention_bias: bool,
     pub windows: Windows,
     pub rotary_layers: RotaryLayers,
-    /// True if rotary positions may be on a part of each head.
-    pub partial_rotary: bool,
+    /// The part of each head with rotary positions where the file does not say, in families where it
+    /// may be a part.
+    pub partial_rotary: Option<f64>,
     /// True if the embeddings are multiplied by the root of the hidden size.
     pub root_embedding_scale: bool,
     /// True if the file has multipliers for embeddings, scores, residuals and logits.
@@ -142,22 +165,31 @@ const LLAMA: Family = Family {
     architecture: Architecture::Llama,
     class: "LlamaForCausalLM",
     model_type: "llama",
+    with_vision: None,
     gguf: "llama",
     qkv: SPLIT_QKV,
     gate_up: SPLIT_GATE_UP,
+    o: LayerTensor::O,
+    down: LayerTensor::Down,
+    recurrent: None,
+    output_gate: false,
+    experts: false,
+    final_norm: TensorId::FinalNorm,
+    qk_norms: [LayerTensor::QNorm, LayerTensor::KNorm],
     attention_norms: Norms { before: Some(LayerTensor::AttentionNorm), after: None },
     feed_forward_norms: Norms { before: Some(LayerTensor::FeedForwardNorm), after: None },
     qk_norm: false,
     qk_norm_of_all_heads: false,
     activation: Activation::Silu,
     activation_key: "hidden_act",
+    norm_eps_key: "rms_norm_eps",
     norms_less_one: false,
     pairs_in_gguf: true,
     qkv_bias: false,
     attention_bias: true,
     windows: Windows::AlwaysInGguf,
     rotary_layers: RotaryLayers::All,
-    partial_rotary: false,
+    partial_rotary: None,
     root_embedding_scale: false,
     multipliers: false,
     default_query_scalar: None,
@@ -244,7 +276,7 @@ const PHI3: Family = Family {
     pairs_in_gguf: false,
     attention_bias: false,
     windows: Windows::Always,
-    partial_rotary: true,
+    partial_rotary: Some(1.0),
     default_norm_eps: 1e-5,
     ..LLAMA
 };
@@ -287,13 +319,68 @@ const SMOLLM3: Family = Family {
     ..LLAMA
 };
 
+const QWEN3_MOE: Family = Family {
+    architecture: Architecture::Qwen3Moe,
+    class: "Qwen3MoeForCausalLM",
+    model_type: "qwen3_moe",
+    gguf: "qwen3moe",
+    experts: true,
+    ..QWEN3
+};
+
+const LFM2: Family = Family {
+    architecture: Architecture::Lfm2,
+    class: "Lfm2ForCausalLM",
+    model_type: "lfm2",
+    gguf: "lfm2",
+    gate_up: &[LayerTensor::W1, LayerTensor::W3],
+    o: LayerTensor::OutProj,
+    down: LayerTensor::W2,
+    recurrent: Some(Mixer::ShortConvolution),
+    final_norm: TensorId::EmbeddingNorm,
+    qk_norms: [LayerTensor::QLayerNorm, LayerTensor::KLayerNorm],
+    attention_norms: Norms { before: Some(LayerTensor::OperatorNorm), after: None },
+    feed_forward_norms: Norms { before: Some(LayerTensor::FfnNorm), after: None },
+    qk_norm: true,
+    norm_eps_key: "norm_eps",
+    pairs_in_gguf: false,
+    attention_bias: false,
+    windows: Windows::Never,
+    kv_heads_default_to_heads: false,
+    default_tied: true,
+    default_rope_theta: 1_000_000.0,
+    default_norm_eps: 1e-5,
+    ..LLAMA
+};
+
+const QWEN3_5: Family = Family {
+    architecture: Architecture::Qwen35,
+    class: "Qwen3_5ForCausalLM",
+    model_type: "qwen3_5_text",
+    with_vision: Some(("Qwen3_5ForConditionalGeneration", "qwen3_5")),
+    gguf: "qwen35",
+    qkv: &[LayerTensor::GatedQ, LayerTensor::K, LayerTensor::V, LayerTensor::QGate],
+    recurrent: Some(Mixer::DeltaNet),
+    output_gate: true,
+    feed_forward_norms: Norms { before: Some(LayerTensor::AttentionPostNorm), after: None },
+    qk_norm: true,
+    norms_less_one: true,
+    pairs_in_gguf: false,
+    attention_bias: false,
+    windows: Windows::Never,
+    partial_rotary: Some(0.25),
+    default_head_dim: Some(256),
+    kv_heads_default_to_heads: false,
+    ..LLAMA
+};
+
 /// All families.
-pub(crate) static FAMILIES: [Family; 9] =
-    [LLAMA, MISTRAL, QWEN2, QWEN3, GEMMA3, PHI3, GRANITE, OLMO2, SMOLLM3];
+pub(crate) static FAMILIES: [Family; 12] =
+    [LLAMA, MISTRAL, QWEN2, QWEN3, GEMMA3, PHI3, GRANITE, OLMO2, SMOLLM3, QWEN3_MOE, LFM2, QWEN3_5];
 
 /// The hint of errors about other families.
-pub(crate) const KNOWN: &str = "this runner knows Llama, Mistral, Qwen2, Qwen3, Gemma 3 (text), Phi-3, Granite, OLMo 2 and SmolLM3, \
-     each in its dense form";
+pub(crate) const KNOWN: &str = "this runner knows Llama, Mistral, Qwen2, Qwen3, Qwen3 MoE, Qwen3.5 (text), Gemma 3 (text), Phi-3, Granite, \
+     OLMo 2, SmolLM3 and LFM2";
 
 impl Architecture {
     /// Returns the description of the family.
@@ -310,8 +397,10 @@ mod tests {
 
     #[test]
     fn each_family_has_its_own_description() {
-        use Architecture::{Gemma3, Granite, Llama, Mistral, Olmo2, Phi3, Qwen2, Qwen3, SmolLm3};
-        let all = [Llama, Mistral, Qwen2, Qwen3, Gemma3, Phi3, Granite, Olmo2, SmolLm3];
+        use Architecture::{Gemma3, Granite, Lfm2, Llama, Mistral, Olmo2, Phi3, Qwen2, Qwen3, SmolLm3};
+        use Architecture::{Qwen3Moe, Qwen35};
+        let dense = [Llama, Mistral, Qwen2, Qwen3, Gemma3, Phi3, Granite, Olmo2, SmolLm3];
+        let all = [&dense[..], &[Qwen3Moe, Lfm2, Qwen35]].concat();
         assert_eq!(all.len(), FAMILIES.len());
         for architecture in all {
             let family = architecture.family();

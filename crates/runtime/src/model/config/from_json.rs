@@ -21,6 +21,7 @@ use super::json_values::{
     short, unsupported,
 };
 use super::layer_patterns::{rotary, windows};
+use super::mixers;
 use super::model_config::ModelConfig;
 use super::rope_scaling::RopeScaling;
 use crate::error::{Error, ErrorKind, Place, Result};
@@ -40,12 +41,14 @@ impl ModelConfig {
             return Err(bad("the model configuration is not a JSON object"));
         }
         let family = family(&value)?;
+        let value = text_part(value, family);
         let attention_bias = check_features(&value, family)?;
         let heads = number(&value, "num_attention_heads", MAX_WIDTH)?;
         let hidden = number(&value, "hidden_size", MAX_WIDTH)?;
         let layers = number(&value, "num_hidden_layers", MAX_LAYERS)?;
         let head_dim = head_dim(&value, family, hidden, heads)?;
         let windows = windows(&value, family, layers)?;
+        let (experts, feed_forward) = mixers::feed_forward(&value, family)?;
         let multiplier = |name: &str| match family.multipliers {
             true => float(&value, name, Some(1.0)),
             false => Ok(1.0),
@@ -55,13 +58,13 @@ impl ModelConfig {
             vocab_size: number(&value, "vocab_size", MAX_VOCAB)?,
             context: number(&value, "max_position_embeddings", MAX_CONTEXT)?,
             hidden,
-            feed_forward: number(&value, "intermediate_size", MAX_WIDTH)?,
+            feed_forward,
             layers,
             heads,
             kv_heads: kv_heads(&value, family, heads)?,
             head_dim,
             rotary_dim: rotary_dim(&value, family, head_dim)?,
-            norm_eps: float(&value, "rms_norm_eps", Some(family.default_norm_eps))?,
+            norm_eps: float(&value, family.norm_eps_key, Some(family.default_norm_eps))?,
             rope_theta: rope_theta(&value, family)?,
             rope_scaling: RopeScaling::from_json(&value)?,
             rope_local_theta: rope_local_theta(&value)?,
@@ -78,6 +81,10 @@ impl ModelConfig {
             residual_scale: multiplier("residual_multiplier")?,
             logit_scale: 1.0 / multiplier("logits_scaling")?,
             windows,
+            mixers: mixers::mixers(&value, family, layers)?,
+            taps: mixers::taps(&value, family)?,
+            delta: mixers::delta(&value, family)?,
+            experts,
             tied_embeddings: match value.get("tie_word_embeddings") {
                 None | Some(Value::Null) => family.default_tied,
                 Some(_) => flag(&value, "tie_word_embeddings")?,
@@ -89,6 +96,19 @@ impl ModelConfig {
     }
 }
 
+/// Returns the part of a configuration that describes the text model, with what the whole says of it.
+fn text_part(mut value: Value, family: &Family) -> Value {
+    let nested = family.with_vision.is_some().then(|| value.get_mut("text_config").map(Value::take));
+    let Some(Value::Object(mut text)) = nested.flatten() else { return value };
+    tracing::warn!("the model has a vision part, which is left out: texts only");
+    for name in ["tie_word_embeddings", "eos_token_id"] {
+        if let Some(outer) = value.get(name).filter(|v| !v.is_null()) {
+            text.insert(name.to_owned(), outer.clone());
+        }
+    }
+    Value::Object(text)
+}
+
 /// Returns the family by the names in the file, and refuses everything else.
 fn family(value: &Value) -> Result<&'static Family> {
     let model_type = value.get("model_type").and_then(Value::as_str);
@@ -97,11 +117,12 @@ fn family(value: &Value) -> Result<&'static Family> {
         return Err(bad("the model configuration names no architecture")
             .hint("a `config.json` of a Llama model has \"model_type\": \"llama\""));
     }
-    let of_class = |f: &&Family| class.is_none_or(|class| class == f.class);
-    let by_class = FAMILIES.iter().find(of_class);
-    let found = FAMILIES
-        .iter()
-        .find(|f| of_class(f) && model_type.is_none_or(|model_type| model_type == f.model_type));
+    let is = |name: Option<&str>, own: &str| name.is_none_or(|name| name == own);
+    let by_class = FAMILIES.iter().find(|f| is(class, f.class));
+    let found = FAMILIES.iter().find(|f| {
+        let names = [Some((f.class, f.model_type)), f.with_vision];
+        names.iter().flatten().any(|(own, kind)| is(class, own) && is(model_type, kind))
+    });
     match found {
         Some(family) => Ok(family),
         None => Err(unsupported(match (class, model_type, by_class) {
@@ -163,11 +184,11 @@ fn kv_heads(value: &Value, family: &Family, heads: usize) -> Result<usize> {
 fn rotary_dim(value: &Value, family: &Family, head_dim: usize) -> Result<usize> {
     const NAME: &str = "partial_rotary_factor";
     let newer = value.get("rope_parameters").and_then(|p| p.get(NAME));
-    match newer.or(value.get(NAME)).and_then(Value::as_f64) {
+    match newer.or(value.get(NAME)).and_then(Value::as_f64).or(family.partial_rotary) {
         None => Ok(head_dim),
         Some(1.0) => Ok(head_dim),
         // `as` turns negative numbers and others out of range into ones that `check` refuses.
-        Some(f) if family.partial_rotary => Ok((head_dim as f64 * f) as usize),
+        Some(f) if family.partial_rotary.is_some() => Ok((head_dim as f64 * f) as usize),
         Some(f) => Err(unsupported(format!("`{NAME}` {f}"))),
     }
 }

@@ -44,6 +44,7 @@ pub(crate) fn windows(value: &Value, family: &Family, layers: usize) -> Result<V
     let types = types.ok_or_else(|| at(bad(format!("`layer_types` is not a list of {layers} entries"))))?;
     let one = |t: &Value| match (t.as_str(), window) {
         (Some("full_attention"), _) => Ok(None),
+        (Some("conv" | "linear_attention"), _) if family.recurrent.is_some() => Ok(None),
         (Some("sliding_attention"), Some(_)) => Ok(window),
         (Some("sliding_attention"), None) => Err(at(bad("a layer slides, but there is no window in use"))),
         _ => Err(at(unsupported(format!("a layer of type {}", short(t))))),

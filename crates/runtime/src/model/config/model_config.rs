@@ -6,6 +6,7 @@
 use super::family::{Activation, Architecture};
 use super::json_values::{MAX_CONTEXT, MAX_LAYERS, MAX_VOCAB, MAX_WIDTH, bad};
 use super::layer_patterns::LayerRotary;
+use super::mixers::{DeltaShape, Experts, Mixer};
 use super::rope_scaling::RopeScaling;
 use super::tensor_names::LayerTensor;
 use crate::error::Result;
@@ -21,7 +22,7 @@ pub struct ModelConfig {
     pub context: usize,
     /// Width of the residual stream.
     pub hidden: usize,
-    /// Inner width of the feed-forward part.
+    /// Inner width of the feed-forward part, or of each expert.
     pub feed_forward: usize,
     /// Number of layers.
     pub layers: usize,
@@ -61,11 +62,22 @@ pub struct ModelConfig {
     pub logit_scale: f32,
     /// For each layer the number of positions that a token sees, itself among them; `None` for all.
     pub windows: Vec<Option<usize>>,
+    /// What mixes the positions of each layer.
+    pub mixers: Vec<Mixer>,
+    /// Number of positions that a convolution reads, the token's own among them; 0 without any.
+    pub taps: usize,
+    /// The shape of gated delta nets, if layers have them.
+    pub delta: Option<DeltaShape>,
+    /// The experts of each layer, if the feed-forward is a mixture of them.
+    pub experts: Option<Experts>,
     /// True if the output projection is the embedding table.
     pub tied_embeddings: bool,
     /// End-of-sequence tokens that the model file names.
     pub eos: Vec<u32>,
 }
+
+/// Largest number of positions of a convolution.
+const MAX_TAPS: usize = 16;
 
 impl ModelConfig {
     /// Checks that the numbers fit each other.
@@ -120,7 +132,50 @@ impl ModelConfig {
         if self.windows.len() != self.layers || self.windows.contains(&Some(0)) {
             return Err(bad("the sliding windows do not fit the layers"));
         }
+        self.check_mixers()?;
         self.rope_scaling.check(self.rotary_dim / 2)
+    }
+
+    fn check_mixers(&self) -> Result<()> {
+        if self.mixers.len() != self.layers {
+            return Err(bad("the kinds of layers do not fit the layers"));
+        }
+        let recurrent = self.mixers.iter().any(|m| *m != Mixer::Attention);
+        if recurrent && !(1..=MAX_TAPS).contains(&self.taps) {
+            return Err(bad(format!("convolutions over {} positions; the limit is {MAX_TAPS}", self.taps)));
+        }
+        if let Some(experts) = &self.experts
+            && !(1..=experts.count).contains(&experts.used)
+        {
+            return Err(bad(format!("{} of {} experts for a token", experts.used, experts.count)));
+        }
+        match &self.delta {
+            Some(delta) => delta.check(),
+            None if self.mixers.contains(&Mixer::DeltaNet) => Err(bad("the delta nets have no shape")),
+            None => Ok(()),
+        }
+    }
+
+    /// Returns the number of layers with attention, which have keys and values.
+    pub fn attention_layers(&self) -> usize {
+        self.mixers.iter().filter(|m| **m == Mixer::Attention).count()
+    }
+
+    /// Returns true if layers have experts or other mixers than attention.
+    pub(crate) fn is_mixed(&self) -> bool {
+        self.experts.is_some()
+            || self.attention_layers() < self.layers
+            || self.architecture.family().output_gate
+    }
+
+    /// Returns the width of what a recurrent layer remembers of each position, and the numbers of its
+    /// state beyond these.
+    pub(crate) fn state_widths(&self, mixer: Mixer) -> (usize, usize) {
+        match (mixer, &self.delta) {
+            (Mixer::ShortConvolution, _) => (self.hidden, 0),
+            (Mixer::DeltaNet, Some(d)) => (d.mixed() + 2 * d.value_heads, d.value() * d.key_dim),
+            _ => (0, 0),
+        }
     }
 
     /// Returns the width of the queries of all heads.
@@ -136,7 +191,7 @@ impl ModelConfig {
     /// Returns the matrices of a layer that read the residual stream, each with its outputs.
     fn with_outputs(&self, parts: &[LayerTensor]) -> Vec<(LayerTensor, usize)> {
         let outputs = |part: LayerTensor| match part {
-            LayerTensor::Q => self.q_dim(),
+            LayerTensor::Q | LayerTensor::GatedQ | LayerTensor::QGate => self.q_dim(),
             LayerTensor::K | LayerTensor::V => self.kv_dim(),
             LayerTensor::Qkv => self.q_dim() + 2 * self.kv_dim(),
             LayerTensor::GateUp => 2 * self.feed_forward,
@@ -146,14 +201,22 @@ impl ModelConfig {
     }
 
     /// Returns the projections of a layer, each the matrices `(part, outputs)` with the same input and
-    /// the width of this: queries, keys and values; the attention's output; gate and up; down.
-    pub(crate) fn projections(&self) -> [(Vec<(LayerTensor, usize)>, usize); 4] {
+    /// the width of this: queries, keys and values, or what a recurrent layer reads; the output of these;
+    /// gate and up, and down: of the feed-forward, or of each expert.
+    pub(crate) fn projections(&self, layer: usize) -> [(Vec<(LayerTensor, usize)>, usize); 4] {
         let family = self.architecture.family();
+        let (input, output, width) = match (self.mixers[layer], &self.delta) {
+            (Mixer::ShortConvolution, _) => {
+                (vec![(LayerTensor::ConvIn, 3 * self.hidden)], LayerTensor::ConvOut, self.hidden)
+            }
+            (Mixer::DeltaNet, Some(d)) => (d.inputs(), LayerTensor::DeltaOut, d.value()),
+            _ => (self.with_outputs(family.qkv), family.o, self.q_dim()),
+        };
         [
-            (self.with_outputs(family.qkv), self.hidden),
-            (vec![(LayerTensor::O, self.hidden)], self.q_dim()),
+            (input, self.hidden),
+            (vec![(output, self.hidden)], width),
             (self.with_outputs(family.gate_up), self.hidden),
-            (vec![(LayerTensor::Down, self.hidden)], self.feed_forward),
+            (vec![(family.down, self.hidden)], self.feed_forward),
         ]
     }
 

@@ -13,7 +13,7 @@ use super::precision::with_precision;
 use super::tensor_source::{RawTensor, TensorSource};
 use super::tensor_type::TensorType;
 use super::weights::{WeightForm, load_weights};
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::model::config::{ModelConfig, bad};
 use crate::model::options::{LoadOptions, Precision};
 use crate::model::running::tensors::{Linear, TensorTransformer, Weight, failed};
@@ -25,6 +25,10 @@ pub(super) fn load_tensors(
     options: &LoadOptions,
     device: Device,
 ) -> Result<TensorTransformer> {
+    if config.is_mixed() {
+        let what = format!("a device for the family `{}`", config.architecture.family().gguf);
+        return Err(Error::new(ErrorKind::Unsupported, what).hint("it runs on this program's own kernels"));
+    }
     let weights = load_weights(&TensorForm(&device), config, source, options)?;
     let float = weights.layers.iter().flat_map(|l| &l.qkv.parts).find_map(Weight::float_type);
     // The processor multiplies half precision by widening all of a tensor each time.

@@ -36,8 +36,19 @@ pub(crate) enum TensorSource<'a> {
 
 impl TensorSource<'_> {
     fn name(&self, slot: TensorId) -> String {
-        let naming = if matches!(self, TensorSource::Gguf(_)) { Naming::Gguf } else { Naming::Modules };
-        naming.tensor(slot)
+        let naming = if self.is_gguf() { Naming::Gguf } else { Naming::Modules };
+        let name = naming.tensor(slot);
+        match self {
+            // The text part of a model with a vision part.
+            TensorSource::Safetensors(s) if s.contains("model.language_model.embed_tokens.weight") => {
+                name.replacen("model.", "model.language_model.", 1)
+            }
+            _ => name,
+        }
+    }
+
+    pub(super) fn is_gguf(&self) -> bool {
+        matches!(self, TensorSource::Gguf(_))
     }
 
     pub(super) fn has(&self, slot: TensorId) -> bool {
@@ -76,6 +87,39 @@ impl TensorSource<'_> {
         let inputs = shape.last().copied().unwrap_or(1);
         let outputs = shape[..shape.len().saturating_sub(1)].iter().product();
         Ok(RawTensor { dtype, bytes: bytes.into(), outputs, inputs })
+    }
+
+    /// Returns a matrix of one of `count` experts.
+    ///
+    /// # Errors
+    /// Returns an error if the tensor is missing or has another shape.
+    pub(super) fn expert(
+        &self,
+        layer: usize,
+        (expert, count): (usize, usize),
+        part: LayerTensor,
+        [outputs, inputs]: [usize; 2],
+    ) -> Result<RawTensor<'_>> {
+        let slot = TensorId::Expert(layer, expert, part);
+        if !self.is_gguf() {
+            return self.raw(slot, &[outputs, inputs]);
+        }
+        let all = self.raw(slot, &[count, outputs, inputs])?;
+        let size = all.bytes.len() / count;
+        let bytes = match all.bytes {
+            std::borrow::Cow::Borrowed(bytes) => bytes[expert * size..(expert + 1) * size].into(),
+            std::borrow::Cow::Owned(bytes) => bytes[expert * size..(expert + 1) * size].to_vec().into(),
+        };
+        Ok(RawTensor { dtype: all.dtype, bytes, outputs, inputs })
+    }
+
+    /// Reads the weights of a convolution, `[channel][position]`.
+    ///
+    /// # Errors
+    /// Returns an error if the tensor is missing or has another shape.
+    pub(super) fn filter(&self, slot: TensorId, channels: usize, taps: usize) -> Result<Vec<f32>> {
+        let shape = if self.is_gguf() { vec![channels, taps] } else { vec![channels, 1, taps] };
+        Ok(widened(&self.raw(slot, &shape)?))
     }
 
     /// Returns the names of all tensors.
@@ -126,8 +170,14 @@ impl TensorSource<'_> {
     ///
     /// GGUF files of some families order the rows of each query and key head so that
     /// rotary pairs are neighbours. Elsewhere the first elements of all pairs come before the second
-    /// ones, as the kernels need them.
+    /// ones, as the kernels need them. Gates of the attention's output follow the query of each head.
     pub(super) fn row_in_file(&self, part: LayerTensor, row: usize, config: &ModelConfig) -> usize {
+        let width = config.head_dim;
+        match part {
+            LayerTensor::GatedQ => return row / width * 2 * width + row % width,
+            LayerTensor::QGate => return row / width * 2 * width + width + row % width,
+            _ => {}
+        }
         let in_pairs = matches!(self, TensorSource::Gguf(_))
             && matches!(part, LayerTensor::Q | LayerTensor::K)
             && config.architecture.family().pairs_in_gguf;

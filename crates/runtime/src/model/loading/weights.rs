@@ -9,11 +9,11 @@ use std::sync::Arc;
 use super::precision::with_precision;
 use super::tensor_source::{RawTensor, TensorSource};
 use super::tensor_type::TensorType;
-use crate::error::Result;
-use crate::model::config::{LayerRotary, LayerTensor, ModelConfig, Norms, RopeScaling, TensorId, bad};
+use crate::error::{Error, Result};
+use crate::model::config::{LayerRotary, LayerTensor, Mixer, ModelConfig, Norms, RopeScaling, TensorId, bad};
 use crate::model::options::{LoadOptions, Precision};
-use crate::model::running::kernels::Matrix;
-use crate::model::running::{FusedLinear, Layer, LayerNorms, Weights};
+use crate::model::running::kernels::{DeltaNet, Filter, Matrix};
+use crate::model::running::{FeedForward, FusedLinear, Layer, LayerNorms, Recurrent, Weights};
 
 /// Puts weights into the form that a forward needs.
 pub(super) trait WeightForm {
@@ -112,7 +112,7 @@ pub(super) fn load_weights<F: WeightForm>(
         }
     };
     let layers = (0..c.layers).map(|i| loader.layer(i)).collect::<Result<_>>()?;
-    let final_norm = loader.norm(TensorId::FinalNorm, c.hidden)?;
+    let final_norm = loader.norm(c.architecture.family().final_norm, c.hidden)?;
     let mut tables = vec![c.rope_scaling.table(c.rope_theta, c.rotary_dim, c.context)];
     if c.rotary.contains(&LayerRotary::Local) {
         tables.push(RopeScaling::None.table(c.rope_local_theta, c.rotary_dim, c.context));
@@ -123,15 +123,24 @@ pub(super) fn load_weights<F: WeightForm>(
 impl<F: WeightForm> Loader<'_, F> {
     fn layer(&self, i: usize) -> Result<Layer<F::Linear, F::Norm>> {
         let (c, family) = (self.config, self.config.architecture.family());
+        let [qkv, o, gate_up, down] = c.projections(i);
         let projection = |(parts, inputs): (Vec<_>, usize)| self.projection(i, &parts, inputs);
-        let [qkv, o, gate_up, down] = c.projections().map(projection);
         let [q_norm, k_norm] = c.qk_norm_widths();
+        let [q_name, k_name] = family.qk_norms;
         let norm = |part, width| self.norm(TensorId::Layer(i, part), width);
+        let attends = c.mixers[i] == Mixer::Attention;
+        let router = c.experts.map(|experts| (vec![(LayerTensor::Router, experts.count)], c.hidden));
+        let feed_forward = match c.experts {
+            None => vec![FeedForward { gate_up: projection(gate_up)?, down: projection(down)? }],
+            Some(experts) => self.experts(i, experts.count, [gate_up, down])?,
+        };
         Ok(Layer {
             attention_norms: self.norms(i, family.attention_norms)?,
-            qkv: qkv?,
-            qk_norm: match c.qk_norm {
-                true => Some([norm(LayerTensor::QNorm, q_norm)?, norm(LayerTensor::KNorm, k_norm)?]),
+            qkv: projection(qkv)?,
+            recurrent: self.recurrent(i)?,
+            slot: c.mixers[..i].iter().filter(|m| (**m == Mixer::Attention) == attends).count(),
+            qk_norm: match c.qk_norm && attends {
+                true => Some([norm(q_name, q_norm)?, norm(k_name, k_norm)?]),
                 false => None,
             },
             rotary: match c.rotary[i] {
@@ -140,11 +149,68 @@ impl<F: WeightForm> Loader<'_, F> {
                 LayerRotary::Local => Some(1),
             },
             window: c.windows[i].unwrap_or(usize::MAX),
-            o: o?,
+            o: projection(o)?,
             feed_forward_norms: self.norms(i, family.feed_forward_norms)?,
-            gate_up: gate_up?,
-            down: down?,
+            router: router.map(projection).transpose()?,
+            feed_forward,
         })
+    }
+
+    /// Reads what takes the place of the attention in a recurrent layer.
+    fn recurrent(&self, i: usize) -> Result<Option<Recurrent>> {
+        let c = self.config;
+        let vector = |part, width| self.source.vector(TensorId::Layer(i, part), width);
+        let filter = |part, channels| {
+            let weights = self.source.filter(TensorId::Layer(i, part), channels, c.taps)?;
+            Ok::<_, Error>(Filter::new(&weights, channels))
+        };
+        Ok(match (c.mixers[i], c.delta) {
+            (Mixer::ShortConvolution, _) => {
+                Some(Recurrent::ShortConvolution(filter(LayerTensor::ConvFilter, c.hidden)?))
+            }
+            (Mixer::DeltaNet, Some(shape)) => {
+                let mut rate = vector(LayerTensor::DeltaRate, shape.value_heads)?;
+                if !self.source.is_gguf() {
+                    rate.iter_mut().for_each(|rate| *rate = -rate.exp());
+                }
+                Some(Recurrent::DeltaNet(Box::new(DeltaNet {
+                    shape,
+                    filter: filter(LayerTensor::DeltaFilter, shape.mixed())?,
+                    bias: vector(LayerTensor::DeltaBias, shape.value_heads)?,
+                    rate,
+                    norm: vector(LayerTensor::DeltaNorm, shape.value_dim)?,
+                    eps: c.norm_eps,
+                    in_turns: self.source.is_gguf(),
+                })))
+            }
+            _ => None,
+        })
+    }
+
+    /// Reads the experts of a layer, each with the matrices `(part, outputs)` and their inputs.
+    fn experts(
+        &self,
+        layer: usize,
+        count: usize,
+        wanted: [(Vec<(LayerTensor, usize)>, usize); 2],
+    ) -> Result<Vec<FeedForward<F::Linear>>> {
+        let linear = |expert: usize, (parts, inputs): &(Vec<(LayerTensor, usize)>, usize)| {
+            let mut matrices = Vec::new();
+            for &(part, outputs) in parts {
+                let raw = self.source.expert(layer, (expert, count), part, [outputs, *inputs])?;
+                matrices.push(self.form.matrix(&self.form.held(with_precision(raw, self.precision)?)?)?);
+            }
+            self.form.linear(matrices, parts.iter().map(|(_, n)| n).sum(), *inputs, Vec::new())
+        };
+        let one = |expert| {
+            Ok(FeedForward { gate_up: linear(expert, &wanted[0])?, down: linear(expert, &wanted[1])? })
+        };
+        let experts = (0..count).map(one).collect();
+        let parts = wanted.iter().flat_map(|(parts, _)| parts);
+        parts.for_each(|(part, _)| {
+            (0..count).for_each(|e| self.source.release(TensorId::Expert(layer, e, *part)))
+        });
+        experts
     }
 
     fn norms(&self, layer: usize, names: Norms) -> Result<LayerNorms<F::Norm>> {
@@ -179,8 +245,11 @@ impl<F: WeightForm> Loader<'_, F> {
         let (source, config) = (self.source, self.config);
         let (mut tensors, mut bias) = (Vec::new(), Vec::new());
         for &(part, outputs) in wanted {
-            let raw = source.raw(TensorId::Layer(layer, part), &[outputs, inputs])?;
-            tensors.push((part, self.form.held(with_precision(raw, self.precision)?)?));
+            // Two parts of the same matrix.
+            let shared = matches!(part, LayerTensor::GatedQ | LayerTensor::QGate);
+            let stored = if shared { 2 * outputs } else { outputs };
+            let raw = source.raw(TensorId::Layer(layer, part), &[stored, inputs])?;
+            tensors.push(((part, outputs), self.form.held(with_precision(raw, self.precision)?)?));
             if config.has_bias(part) {
                 let more = source.vector(TensorId::Bias(layer, part), outputs)?;
                 bias.extend((0..outputs).map(|row| more[source.row_in_file(part, row, config)]));
@@ -189,9 +258,9 @@ impl<F: WeightForm> Loader<'_, F> {
         let mut parts = Vec::new();
         for same in tensors.chunk_by(|a, b| a.1.dtype == b.1.dtype) {
             let mut rows = Vec::new();
-            for (part, tensor) in same {
+            for ((part, outputs), tensor) in same {
                 let stored: Vec<&[u8]> = tensor.rows().collect();
-                rows.extend((0..stored.len()).map(|row| stored[source.row_in_file(*part, row, config)]));
+                rows.extend((0..*outputs).map(|row| stored[source.row_in_file(*part, row, config)]));
             }
             parts.push(self.form.matrix_of_rows(same[0].1.dtype, &rows, inputs)?);
         }

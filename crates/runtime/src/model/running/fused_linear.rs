@@ -51,6 +51,11 @@ impl FusedLinear {
         FusedLinear { parts, outputs, inputs, bias, adapter: None }
     }
 
+    /// Returns the width of the input.
+    pub(super) fn inputs(&self) -> usize {
+        self.inputs
+    }
+
     pub(crate) fn bytes(&self) -> usize {
         let adapter = self.adapter.as_ref().map_or(0, |adapter| adapter.bytes());
         adapter + self.parts.iter().map(|part| part.bytes()).sum::<usize>()

@@ -1,13 +1,21 @@
 //! The weights of a transformer. Both forwards share this: that of the kernels and that of candle's
 //! tensors.
 
+use super::feed_forward::FeedForward;
+use super::kernels::{DeltaNet, Filter};
 use crate::model::config::{ModelConfig, RotaryTable};
 
 /// The weights of a layer: those of products and those of norms.
 #[derive(Clone)]
 pub(crate) struct Layer<L, N> {
     pub attention_norms: LayerNorms<N>,
+    /// Queries, keys and values, with the gates of the output if there are any; or what a recurrent
+    /// layer reads.
     pub qkv: L,
+    /// What takes the place of the attention.
+    pub recurrent: Option<Recurrent>,
+    /// Number among the layers with attention, or among the recurrent ones.
+    pub slot: usize,
     /// Norms of queries and keys: of each head, or of all together.
     pub qk_norm: Option<[N; 2]>,
     /// Index of the rotary table, if the layer has rotary positions.
@@ -16,8 +24,17 @@ pub(crate) struct Layer<L, N> {
     pub window: usize,
     pub o: L,
     pub feed_forward_norms: LayerNorms<N>,
-    pub gate_up: L,
-    pub down: L,
+    /// The scores of experts, if the layer has several feed-forwards.
+    pub router: Option<L>,
+    pub feed_forward: Vec<FeedForward<L>>,
+}
+
+/// What mixes the positions of a layer without attention.
+#[derive(Clone)]
+pub(crate) enum Recurrent {
+    /// Gate before, gate behind and input lie next to each other in what the layer reads.
+    ShortConvolution(Filter),
+    DeltaNet(Box<DeltaNet>),
 }
 
 /// The norms around the attention or the feed-forward.
@@ -42,7 +59,10 @@ pub(crate) struct Weights<M, L, N> {
 impl<M, L, N> Weights<M, L, N> {
     /// Returns the bytes of the matrices.
     pub(crate) fn bytes(&self, matrix: impl Fn(&M) -> usize, product: impl Fn(&L) -> usize) -> usize {
-        let products = self.layers.iter().flat_map(|l| [&l.qkv, &l.o, &l.gate_up, &l.down]);
+        let products = self.layers.iter().flat_map(|l| {
+            let experts = l.feed_forward.iter().flat_map(|f| [&f.gate_up, &f.down]);
+            [&l.qkv, &l.o].into_iter().chain(&l.router).chain(experts)
+        });
         let embedding = if self.config.tied_embeddings { 0 } else { matrix(&self.embedding) };
         products.map(product).sum::<usize>() + matrix(&self.head) + embedding
     }

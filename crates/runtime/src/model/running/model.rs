@@ -209,7 +209,7 @@ impl Model {
         let logits = catch_unwind(AssertUnwindSafe(forward))
             .unwrap_or_else(|_| Err(internal("passing through the model")));
         if logits.is_err() {
-            segments.iter_mut().zip(before).for_each(|(segment, before)| segment.cache.truncate(before));
+            segments.iter_mut().zip(before).for_each(|(segment, before)| segment.cache.undo(before));
         }
         logits
     }

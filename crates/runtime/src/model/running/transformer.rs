@@ -22,10 +22,12 @@ use std::sync::Arc;
 use half::f16;
 
 use super::batch::{Segment, Span, chunks, pays_to_read_weights_for, shards};
+use super::experts::mix;
+use super::feed_forward::FeedForward;
 use super::fused_linear::FusedLinear;
 use super::kernels::{
-    Activations, Attention, Matrix, Out, Rotation, Rows, add, gated, multiply_all, rms_norm, rms_norm_heads,
-    scale,
+    Activations, Attention, Matrix, Out, Rotation, Rows, add, gate_attention, multiply_all, rms_norm,
+    rms_norm_heads, scale,
 };
 use super::kv_layer::KvFormat;
 use super::layers::{Layer, LayerNorms, Weights};
@@ -55,7 +57,7 @@ const SHARDS_PER_THREAD: usize = 4;
 /// Maximum bytes of such feed-forward weights.
 const FEED_BYTES: usize = 1 << 20;
 
-type TransformerLayer = Layer<FusedLinear, Vec<f32>>;
+pub(super) type TransformerLayer = Layer<FusedLinear, Vec<f32>>;
 
 /// The weights, ready to run.
 #[derive(Clone)]
@@ -85,12 +87,12 @@ struct RowShard {
 /// Buffers that the layers of one shard reuse. Products and norms overwrite their output, so it
 /// need not be cleared.
 #[derive(Default)]
-struct Workspace {
+pub(super) struct Workspace {
     x: Vec<f32>,
     normed: Vec<f32>,
-    qkv: Vec<f32>,
-    attended: Vec<f32>,
-    update: Vec<f32>,
+    pub(super) qkv: Vec<f32>,
+    pub(super) attended: Vec<f32>,
+    pub(super) update: Vec<f32>,
     gate_up: Vec<f32>,
     active: Vec<f32>,
 }
@@ -133,8 +135,10 @@ impl Transformer {
         for (layer, [qkv, o, gate_up, down]) in adapted.weights.layers.iter_mut().zip(adapters) {
             layer.qkv.adapter = qkv;
             layer.o.adapter = o;
-            layer.gate_up.adapter = gate_up;
-            layer.down.adapter = down;
+            // Adapters of experts are refused before.
+            for dense in &mut layer.feed_forward {
+                (dense.gate_up.adapter, dense.down.adapter) = (gate_up.clone(), down.clone());
+            }
         }
         adapted
     }
@@ -145,6 +149,7 @@ impl Transformer {
 
     /// Returns the logits that each segment wants. After a failure the caches may be longer.
     pub(crate) fn forward(&self, segments: &mut [Segment]) -> Vec<Vec<Vec<f32>>> {
+        segments.iter_mut().for_each(|segment| self.restore(segment.cache));
         let mut logits: Vec<_> = segments.iter().map(|s| Vec::with_capacity(s.rows.len())).collect();
         let most = (CHUNK_PER_THREAD * threads::number()).clamp(CHUNK, MOST_CHUNK);
         for spans in chunks(segments, most) {
@@ -171,7 +176,8 @@ impl Transformer {
         let mut shares: Vec<RowShard> = made.collect();
         self.layers(segments, &mut shares);
         for span in spans {
-            segments[span.segment].cache.len += span.tokens.len();
+            let segment = &mut segments[span.segment];
+            segment.cache.finish(&segment.tokens[span.tokens.clone()]);
         }
         // All normed rows are collected in the buffer of the first shard.
         let mut normed = std::mem::take(&mut shares[0].s.normed);
@@ -212,17 +218,22 @@ impl Transformer {
         for_each_shard(shares, |share| self.embed(segments, share));
         for (i, block) in self.weights.layers.iter().enumerate() {
             for_each_shard(shares, |share| self.project(block, share));
-            for share in shares.iter_mut() {
-                self.store(block, segments, i, (&share.spans, &share.s));
+            for RowShard { spans, s, .. } in shares.iter_mut() {
+                match &block.recurrent {
+                    Some(recurrent) => self.advance(block, recurrent, segments, (&*spans, s)),
+                    None => self.store(block, segments, (&*spans, &*s)),
+                }
             }
             // After the last keys and values are stored, only rows with logits matter.
             let segments = &*segments;
             for_each_shard(shares, |share| {
                 let RowShard { spans, s, .. } = share;
-                match self.kv {
-                    KvPrecision::F32 => self.attention::<f32>(block, (segments, i), (spans, i == last), s),
-                    KvPrecision::F16 => self.attention::<f16>(block, (segments, i), (spans, i == last), s),
+                match (&block.recurrent, self.kv) {
+                    (Some(_), _) => self.keep_rows(block, (spans, i == last), s),
+                    (None, KvPrecision::F32) => self.attention::<f32>(block, segments, (spans, i == last), s),
+                    (None, KvPrecision::F16) => self.attention::<f16>(block, segments, (spans, i == last), s),
                 }
+                self.output(block, s);
                 self.feed_forward(block, s);
             });
         }
@@ -290,12 +301,16 @@ impl Transformer {
         }
     }
 
-    /// Computes queries, keys and values of a shard's rows, normed and rotated.
+    /// Computes queries, keys and values of a shard's rows, normed and rotated, or what a recurrent
+    /// layer reads.
     fn project(&self, block: &TransformerLayer, share: &mut RowShard) {
         let (c, s) = (&self.weights.config, &mut share.s);
         let m = s.x.len() / c.hidden;
         let input = block.attention_norms.before(&s.x, c.norm_eps, &mut s.normed);
         block.qkv.forward(input, m, &mut s.qkv);
+        if block.recurrent.is_some() {
+            return;
+        }
         let (q_dim, kv_dim) = (c.q_dim(), c.kv_dim());
         let rotation = block.rotary.map(|table| &share.rotations[table]);
         for (r, row) in s.qkv.chunks_exact_mut(block.qkv.outputs).enumerate() {
@@ -309,29 +324,23 @@ impl Transformer {
         }
     }
 
-    /// Appends a shard's keys and values to layer `i` of their caches.
-    fn store(
-        &self,
-        block: &TransformerLayer,
-        segments: &mut [Segment],
-        i: usize,
-        (spans, s): (&[Span], &Workspace),
-    ) {
+    /// Appends a shard's keys and values to their caches.
+    fn store(&self, block: &TransformerLayer, segments: &mut [Segment], (spans, s): (&[Span], &Workspace)) {
         let (q_dim, kv_dim) = (self.weights.config.q_dim(), self.weights.config.kv_dim());
         let mut rows = s.qkv.chunks_exact(block.qkv.outputs);
         for span in spans {
-            let layer = &mut segments[span.segment].cache.layers[i];
+            let layer = &mut segments[span.segment].cache.layers[block.slot];
             for row in rows.by_ref().take(span.tokens.len()) {
-                layer.push(&row[q_dim..q_dim + kv_dim], &row[q_dim + kv_dim..]);
+                layer.push(&row[q_dim..q_dim + kv_dim], &row[q_dim + kv_dim..q_dim + 2 * kv_dim]);
             }
         }
     }
 
-    /// Adds the attention to the rows of a shard. In the last layer only rows with logits are kept.
+    /// Computes the attention of a shard's rows. In the last layer only rows with logits are kept.
     fn attention<E: KvFormat>(
         &self,
         block: &TransformerLayer,
-        (segments, i): (&[Segment], usize),
+        segments: &[Segment],
         (spans, last): (&[Span], bool),
         s: &mut Workspace,
     ) {
@@ -348,7 +357,7 @@ impl Transformer {
             s.x.copy_within(from * c.hidden..(from + rows.len()) * c.hidden, kept * c.hidden);
             kept += rows.len();
             // All caches have this format, see `check`.
-            let Some(layer) = E::of_layer(&segments[span.segment].cache.layers[i]) else {
+            let Some(layer) = E::of_layer(&segments[span.segment].cache.layers[block.slot]) else {
                 unreachable!("the format of a cache is checked before a forward");
             };
             parts.push(Attention {
@@ -368,21 +377,59 @@ impl Transformer {
         s.x.truncate(kept * c.hidden);
         s.attended.resize(kept * c.q_dim(), 0.0);
         Attention::run(&parts, &mut s.attended);
-        block.o.forward(&s.attended, kept, &mut s.update);
+        if c.architecture.family().output_gate {
+            let at = c.q_dim() + 2 * c.kv_dim();
+            let gates =
+                parts.iter().flat_map(|part| part.q.chunks(stride).take(part.rows).map(|row| &row[at..]));
+            s.attended
+                .chunks_exact_mut(c.q_dim())
+                .zip(gates)
+                .for_each(|(out, gate)| gate_attention(gate, out));
+        }
+    }
+
+    /// Keeps only rows with logits of what a recurrent layer read, in the last layer.
+    fn keep_rows(&self, block: &TransformerLayer, (spans, last): (&[Span], bool), s: &mut Workspace) {
+        if !last {
+            return;
+        }
+        let rows = spans.iter().flat_map(|span| span.wanted.clone().map(|row| span.first + row));
+        let mut kept = 0;
+        for row in rows {
+            for (data, width) in [(&mut s.x, self.weights.config.hidden), (&mut s.attended, block.o.inputs())]
+            {
+                data.copy_within(row * width..(row + 1) * width, kept * width);
+            }
+            kept += 1;
+        }
+        s.x.truncate(kept * self.weights.config.hidden);
+        s.attended.truncate(kept * block.o.inputs());
+    }
+
+    /// Adds what the attention or a recurrent layer read to the rows of a shard.
+    fn output(&self, block: &TransformerLayer, s: &mut Workspace) {
+        let c = &self.weights.config;
+        block.o.forward(&s.attended, s.x.len() / c.hidden, &mut s.update);
         block.attention_norms.add(&mut s.x, &mut s.update, c, &mut s.normed);
     }
 
     /// Adds the feed-forward to the rows of a shard.
     fn feed_forward(&self, block: &TransformerLayer, s: &mut Workspace) {
         let c = &self.weights.config;
-        let small = block.gate_up.bytes() + block.down.bytes() <= FEED_BYTES;
+        let small = block.feed_forward.iter().map(FeedForward::bytes).sum::<usize>() <= FEED_BYTES;
         for x in s.x.chunks_mut(if small { FEED_FORWARD_ROWS } else { MOST_CHUNK } * c.hidden) {
             let rows = x.len() / c.hidden;
             let input = block.feed_forward_norms.before(x, c.norm_eps, &mut s.normed);
-            block.gate_up.forward(input, rows, &mut s.gate_up);
-            s.active.resize(rows * c.feed_forward, 0.0);
-            gated(c.activation, &s.gate_up, c.feed_forward, &mut s.active);
-            block.down.forward(&s.active, rows, &mut s.update);
+            match (&block.router, &c.experts, &block.feed_forward[..]) {
+                (Some(router), Some(shape), experts) => {
+                    mix((router, experts), (shape, c.activation), (input, rows), &mut s.update);
+                }
+                (.., [dense, ..]) => {
+                    let buffers = [&mut s.gate_up, &mut s.active, &mut s.update];
+                    dense.run(c.activation, input, rows, buffers);
+                }
+                _ => unreachable!("a layer has a feed-forward"),
+            }
             block.feed_forward_norms.add(x, &mut s.update, c, &mut s.normed);
         }
     }

@@ -147,11 +147,15 @@ impl Adapter {
         };
         let read = || -> Result<Vec<LayerAdapters>> {
             self.inner.check_architecture(config)?;
+            if config.is_mixed() {
+                let what = format!("an adapter for the family `{}`", config.architecture.family().gguf);
+                return Err(Error::new(ErrorKind::Unsupported, what));
+            }
             let mut seen = BTreeSet::new();
             let mut layers = Vec::with_capacity(config.layers);
             for layer in 0..config.layers {
                 let mut adapters = LayerAdapters::default();
-                for (adapter, (parts, inputs)) in adapters.iter_mut().zip(config.projections()) {
+                for (adapter, (parts, inputs)) in adapters.iter_mut().zip(config.projections(layer)) {
                     seen.extend(parts.iter().map(|(part, _)| (layer, self.inner.part(*part).to_owned())));
                     *adapter = self.projection(layer, &parts, inputs, config)?.map(Arc::new);
                 }

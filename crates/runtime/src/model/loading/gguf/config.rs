@@ -11,8 +11,9 @@
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::chat_sources::ChatSources;
 use crate::model::config::{
-    Architecture, DEFAULT_LOCAL_THETA, FAMILIES, Family, KNOWN, LayerRotary, MAX_LAYERS, ModelConfig,
-    RopeScaling, Windows, bad, default_rotary, refused,
+    Architecture, DEFAULT_LOCAL_THETA, DeltaShape, Experts, FAMILIES, FULL_INTERVAL, Family, KNOWN,
+    LayerRotary, MAX_EXPERTS, MAX_LAYERS, Mixer, ModelConfig, RopeScaling, Windows, all_but, bad,
+    default_rotary, refused,
 };
 use crate::model::loading::gguf::file::{Gguf, TEMPLATE};
 use crate::model::loading::tensor_type::TensorType;
@@ -101,7 +102,9 @@ impl Gguf<'_> {
             Some(n) => n,
             None => hidden.checked_div(heads).unwrap_or(0),
         };
-        let layers = keys.number("block_count")?;
+        // Layers that predict further tokens are counted among the others.
+        let further = keys.optional("nextn_predict_layers")?.unwrap_or(0);
+        let layers = keys.number("block_count")?.saturating_sub(further);
         // A false number of layers must not become memory before `check` sees it.
         let windows = keys.windows(layers.min(MAX_LAYERS))?;
         let has = |end: &str| self.names().any(|n| n.ends_with(end));
@@ -110,10 +113,13 @@ impl Gguf<'_> {
             vocab_size,
             context,
             hidden,
-            feed_forward: keys.number("feed_forward_length")?,
+            feed_forward: keys.number(match family.experts {
+                true => "expert_feed_forward_length",
+                false => "feed_forward_length",
+            })?,
             layers,
             heads,
-            kv_heads: keys.optional("attention.head_count_kv")?.unwrap_or(heads),
+            kv_heads: keys.kv_heads()?.unwrap_or(heads),
             head_dim,
             rotary_dim: keys.rotary_dim(head_dim)?,
             norm_eps: keys.float("attention.layer_norm_rms_epsilon")?.unwrap_or(1e-5),
@@ -133,6 +139,14 @@ impl Gguf<'_> {
             residual_scale: keys.multiplier("residual_scale")?.unwrap_or(1.0),
             logit_scale: 1.0 / keys.multiplier("logit_scale")?.unwrap_or(1.0),
             windows,
+            mixers: keys.mixers(layers.min(MAX_LAYERS))?,
+            taps: match family.recurrent {
+                None => 0,
+                Some(Mixer::ShortConvolution) => keys.number("shortconv.l_cache")?,
+                Some(_) => keys.number("ssm.conv_kernel")?,
+            },
+            delta: keys.delta()?,
+            experts: keys.experts()?,
             tied_embeddings: self.info("output.weight").is_none(),
             eos: self.ends()?,
         };
@@ -189,6 +203,71 @@ impl Gguf<'_> {
 }
 
 impl Keys<'_> {
+    /// Returns the numbers of a list.
+    fn list(&self, rest: &str) -> Result<Option<Vec<f64>>> {
+        match self.file.is_array(&self.key(rest)) {
+            true => self.file.number_list(&self.key(rest), MAX_LAYERS as u64),
+            false => Ok(None),
+        }
+    }
+
+    /// Returns the number of key heads. Files with a number for each layer have 0 for recurrent ones.
+    fn kv_heads(&self) -> Result<Option<usize>> {
+        let Some(list) = self.list("attention.head_count_kv")? else {
+            return self.optional("attention.head_count_kv");
+        };
+        let most = list.iter().fold(0.0, |most: f64, n| most.max(*n));
+        match list.iter().all(|n| *n == 0.0 && self.family.recurrent.is_some() || *n == most) {
+            true => Ok(Some(most as usize)),
+            false => Err(unsupported("layers with different numbers of key heads")),
+        }
+    }
+
+    /// Returns what mixes the positions of each layer.
+    fn mixers(&self, layers: usize) -> Result<Vec<Mixer>> {
+        let Some(recurrent) = self.family.recurrent else { return Ok(vec![Mixer::Attention; layers]) };
+        let (name, attends) = match recurrent {
+            Mixer::ShortConvolution => ("attention.head_count_kv", false),
+            _ => ("attention.recurrent_layers", true),
+        };
+        match self.list(name)? {
+            Some(list) => {
+                let mixer = |n: &f64| if (*n == 0.0) == attends { Mixer::Attention } else { recurrent };
+                Ok(list.iter().take(layers).map(mixer).collect())
+            }
+            None if recurrent == Mixer::ShortConvolution => Ok(vec![Mixer::Attention; layers]),
+            None => {
+                let each = self.optional("full_attention_interval")?.unwrap_or(FULL_INTERVAL);
+                Ok(all_but(each, recurrent, layers))
+            }
+        }
+    }
+
+    fn delta(&self) -> Result<Option<DeltaShape>> {
+        if self.family.recurrent != Some(Mixer::DeltaNet) {
+            return Ok(None);
+        }
+        let value_heads = self.number("ssm.time_step_rank")?;
+        Ok(Some(DeltaShape {
+            key_heads: self.number("ssm.group_count")?,
+            value_heads,
+            key_dim: self.number("ssm.state_size")?,
+            value_dim: self.number("ssm.inner_size")?.checked_div(value_heads).unwrap_or(0),
+        }))
+    }
+
+    fn experts(&self) -> Result<Option<Experts>> {
+        if !self.family.experts {
+            return Ok(None);
+        }
+        let (count, used) = (self.number("expert_count")?, self.number("expert_used_count")?);
+        if !(1..=MAX_EXPERTS).contains(&count) {
+            return Err(bad(format!("{count} experts; the limit is {MAX_EXPERTS}")));
+        }
+        // The files do not have this switch, and it is on in the models of the family.
+        Ok(Some(Experts { count, used, normed: true }))
+    }
+
     /// Returns the rotary scaling. Files with a factor but no type mean linear scaling.
     fn scaling(&self, divisors: Divisors, context: usize) -> Result<RopeScaling> {
         let factor = match self.float("rope.scaling.factor")? {
@@ -230,7 +309,7 @@ impl Keys<'_> {
         let rotary = self.optional("rope.dimension_count")?.unwrap_or(head_dim);
         let value = self.optional("attention.value_length")?.unwrap_or(head_dim);
         for (what, n) in [("rotary", rotary), ("value", value)] {
-            if n != head_dim && !(what == "rotary" && self.family.partial_rotary) {
+            if n != head_dim && !(what == "rotary" && self.family.partial_rotary.is_some()) {
                 return Err(unsupported(format!("heads of width {head_dim} with a {what} width of {n}")));
             }
         }
@@ -281,7 +360,7 @@ impl Keys<'_> {
     }
 
     fn check_features(&self) -> Result<()> {
-        if self.optional("expert_count")?.is_some_and(|n| n > 0) {
+        if !self.family.experts && self.optional("expert_count")?.is_some_and(|n| n > 0) {
             return Err(unsupported("a mixture of experts"));
         }
         for rest in ["attn_logit_softcapping", "final_logit_softcapping"] {
@@ -289,7 +368,7 @@ impl Keys<'_> {
                 return Err(unsupported(format!("a model with `{rest}`")));
             }
         }
-        let known = ["attn_q.bias", "attn_k.bias", "attn_v.bias", "attn_output.bias"];
+        let known = ["attn_q.bias", "attn_k.bias", "attn_v.bias", "attn_output.bias", "ssm_dt.bias"];
         match self.file.names().find(|n| n.ends_with(".bias") && !known.iter().any(|k| n.ends_with(k))) {
             Some(name) => Err(unsupported(format!("the bias tensor `{}`", name.escape_debug()))),
             None => Ok(()),

@@ -356,9 +356,15 @@ impl<'a> Gguf<'a> {
         let number = |cursor: &mut Cursor<'_>| match cursor.meta(array.kind, 0)? {
             Meta::Int(n) => Ok(n as f64),
             Meta::Float(f) => Ok(f),
+            Meta::Bool(b) => Ok(f64::from(u8::from(b))),
             other => Err(bad(format!("`{key}` is not a list of numbers but holds {}", other.kind()))),
         };
         (0..array.count).map(|_| number(&mut cursor)).collect::<Result<_>>().map(Some)
+    }
+
+    /// Returns true if an entry of the metadata is a list.
+    pub(crate) fn is_array(&self, key: &str) -> bool {
+        matches!(self.metadata.get(key), Some(Meta::Array(_)))
     }
 
     fn array(&self, key: &str, most: u64) -> Result<Option<Array>> {

@@ -57,6 +57,8 @@ const GPT2: &str = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]
 const LLAMA3: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
 /// Qwen2: the same with single digits.
 const QWEN2: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
+/// Qwen3.5: the same, and marks belong to words.
+const QWEN35: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
 /// GPT-4o: letters are cut where lower case ends and upper case begins, with a contraction at the end.
 const GPT4O: &str = r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+";
 /// A single digit, or another character that is a number.
@@ -79,11 +81,14 @@ fn pre_tokenizer(name: &str) -> Option<PreTokenizer> {
         // The name that a converter writes if it does not recognise the pre-tokenizer.
         "default" => plain(&[r"[\p{P}\$\+<=>\^~\|]+", GPT2, r"\p{N}+", "[0-9][0-9][0-9]"]),
         "smollm" | "starcoder" | "refact" => plain(&[DIGIT, GPT2]),
-        "llama-bpe" | "llama3" | "llama-v3" => PreTokenizer { ignore_merges: true, ..plain(&[LLAMA3]) },
+        "llama-bpe" | "llama3" | "llama-v3" | "lfm2" => {
+            PreTokenizer { ignore_merges: true, ..plain(&[LLAMA3]) }
+        }
         // OLMo 2 and Phi-4 have the pattern of Llama 3, but merges decide.
         "dbrx" => plain(&[LLAMA3]),
         "gpt-4o" | "llama4" => plain(&[GPT4O]),
         "qwen2" | "deepseek-r1-qwen" => PreTokenizer { composed: true, ..plain(&[QWEN2]) },
+        "qwen35" => PreTokenizer { composed: true, ..plain(&[QWEN35]) },
         _ => return None,
     })
 }
@@ -147,7 +152,7 @@ impl Gguf<'_> {
     /// decides.
     fn bos(&self, spelling: TokenSpelling, vocabulary: &Vocabulary) -> Result<Vec<u32>> {
         let piece = matches!(spelling, TokenSpelling::SentencePiece);
-        let llama3 = matches!(self.text(PRE), Some("llama-bpe" | "llama3" | "llama-v3"));
+        let llama3 = matches!(self.text(PRE), Some("llama-bpe" | "llama3" | "llama-v3" | "lfm2"));
         if !self.flag(ADD_BOS)?.unwrap_or(piece || llama3) {
             return Ok(Vec::new());
         }

@@ -60,7 +60,7 @@ pub(crate) fn rms_norm_heads(x: &mut [f32], weight: &[f32], eps: f32) {
 }
 
 /// Returns the sum of squares, in the order of a product.
-fn squares(x: &[f32]) -> f32 {
+pub(super) fn squares(x: &[f32]) -> f32 {
     let (mut acc, mut chunks) = ([0f32; LANES8], x.chunks_exact(LANES8));
     for c in &mut chunks {
         for i in 0..LANES8 {

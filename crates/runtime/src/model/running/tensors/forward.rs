@@ -83,10 +83,11 @@ impl TensorTransformer {
         let inputs = self
             .weights
             .config
-            .projections()
+            .projections(0)
             .map(|(parts, inputs)| (parts.iter().map(|(_, outputs)| outputs).sum::<usize>(), inputs));
         for (layer, adapters) in adapted.weights.layers.iter_mut().zip(adapters) {
-            let linears = [&mut layer.qkv, &mut layer.o, &mut layer.gate_up, &mut layer.down];
+            let dense = &mut layer.feed_forward[0];
+            let linears = [&mut layer.qkv, &mut layer.o, &mut dense.gate_up, &mut dense.down];
             for ((linear, adapter), (outputs, inputs)) in linears.into_iter().zip(adapters).zip(inputs) {
                 let Some(adapter) = adapter else { continue };
                 let tensor = |numbers: Vec<f32>, width: usize| {
@@ -121,7 +122,8 @@ impl TensorTransformer {
         }
         let normed = self.run(segments, spans).map_err(failed)?;
         for span in spans {
-            segments[span.segment].cache.append(span.tokens.len());
+            let segment = &mut segments[span.segment];
+            segment.cache.finish(&segment.tokens[span.tokens.clone()]);
         }
         match normed {
             Some(rows) => self.logits(segments, spans, &rows, logits),
@@ -186,6 +188,8 @@ impl TensorTransformer {
     /// there are any.
     fn layer(&self, i: usize, x: Tensor, chunk: &Chunk) -> CandleResult<Option<Tensor>> {
         let (layer, eps) = (&self.weights.layers[i], self.weights.config.norm_eps);
+        // Experts and recurrent layers are refused when a model is loaded.
+        let dense = &layer.feed_forward[0];
         let last = i + 1 == self.weights.layers.len();
         let qkv = layer.qkv.forward(&layer.attention_norms.before(&x, eps)?)?;
         let q = self.store(i, &qkv, chunk)?;
@@ -200,14 +204,14 @@ impl TensorTransformer {
         }
         let x = layer.attention_norms.add(x, layer.o.forward(&attended)?, &self.weights.config)?;
         let width = self.weights.config.feed_forward;
-        let gate_up = layer.gate_up.forward(&layer.feed_forward_norms.before(&x, eps)?)?;
+        let gate_up = dense.gate_up.forward(&layer.feed_forward_norms.before(&x, eps)?)?;
         let gate = gate_up.narrow(1, 0, width)?;
         let gate = match self.weights.config.activation {
             Activation::Silu => gate.silu()?,
             Activation::GeluTanh => gate.gelu()?,
         };
         let active = (gate * gate_up.narrow(1, width, width)?)?;
-        layer.feed_forward_norms.add(x, layer.down.forward(&active)?, &self.weights.config).map(Some)
+        layer.feed_forward_norms.add(x, dense.down.forward(&active)?, &self.weights.config).map(Some)
     }
 
     /// Writes the keys and values of all rows to their caches. Returns the queries,
