@@ -84,20 +84,21 @@ impl DeltaShape {
         ]
     }
 
-    pub(super) fn check(&self) -> Result<()> {
+    pub(super) fn check(&self, layers: usize) -> Result<()> {
         let numbers = [self.key_heads, self.value_heads, self.key_dim, self.value_dim];
         let product = numbers.iter().try_fold(1usize, |all, n| all.checked_mul(*n));
         let fits = product.is_some_and(|n| n > 0) && numbers.iter().all(|n| *n <= MAX_WIDTH);
-        let states = self.value_heads.saturating_mul(self.key_dim).saturating_mul(self.value_dim);
-        if !fits || states > MAX_STATE || !self.value_heads.is_multiple_of(self.key_heads) {
+        let states =
+            [self.value_heads, self.key_dim, self.value_dim].into_iter().fold(layers, usize::saturating_mul);
+        if !fits || states > MAX_STATES || !self.value_heads.is_multiple_of(self.key_heads) {
             return Err(bad(format!("the shape of the delta nets is out of range: {self:?}")));
         }
         Ok(())
     }
 }
 
-/// Largest number of elements of a layer's state.
-const MAX_STATE: usize = 1 << 26;
+/// Largest number of elements of the states of all layers.
+const MAX_STATES: usize = 1 << 28;
 
 /// Returns what mixes the positions of each layer.
 pub(super) fn mixers(value: &Value, family: &Family, layers: usize) -> Result<Vec<Mixer>> {

@@ -150,7 +150,7 @@ impl ModelConfig {
             return Err(bad(format!("{} of {} experts for a token", experts.used, experts.count)));
         }
         match &self.delta {
-            Some(delta) => delta.check(),
+            Some(delta) => delta.check(self.layers),
             None if self.mixers.contains(&Mixer::DeltaNet) => Err(bad("the delta nets have no shape")),
             None => Ok(()),
         }
