@@ -105,12 +105,13 @@ def _copied(
     if record.length.length == 0:
         record.length.learn(0, 0)
         return []
+    # First, so that large batches do not pay for looking.
+    if not gate.pays(record.copied, requests):
+        return []
     record.text.extend(request.all_token_ids[len(record.text) :])
     found = record.text.find(forced, min(limit - len(forced), record.length.length))
     if found:
         found = grammar.validate_tokens(forced + found)[len(forced) :]
-    if not found or not gate.pays(record.copied, requests):
-        return []
     record.copied.drafted = len(found)
     return found
 

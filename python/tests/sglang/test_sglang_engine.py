@@ -184,7 +184,8 @@ def test_thinking_leaves_room_for_the_answer(engine):
             assert output["meta_info"]["finish_reason"]["type"] == "stop"
 
 
-def test_tools_hold_beside_a_format(engine):
+@pytest.mark.parametrize("several", [False, True])
+def test_tools_hold_beside_a_format(engine, several):
     """Each output is a call with arguments of the schema, or the answer in the format."""
     from sglang.srt.entrypoints.openai.protocol import ChatCompletionRequest
     from sglang.srt.entrypoints.openai.serving_chat import OpenAIServingChat
@@ -201,7 +202,7 @@ def test_tools_hold_beside_a_format(engine):
         "temperature": 1.5,
         "max_tokens": 120,
         "chat_template_kwargs": {"enable_thinking": False},
-        "parallel_tool_calls": False,
+        "parallel_tool_calls": several,
         "tools": [{"type": "function", "function": {"name": "go", "parameters": arguments}}],
         "response_format": {"type": "json_schema", "json_schema": {"name": "a", "schema": SCHEMA}},
     }
@@ -219,9 +220,10 @@ def test_tools_hold_beside_a_format(engine):
         message = reply.choices[0].message
         kinds.add(bool(message.tool_calls))
         if message.tool_calls:
-            (call,) = message.tool_calls
-            assert call.function.name == "go"
-            assert json.loads(call.function.arguments)["where"] in ("north", "south")
+            assert several or len(message.tool_calls) == 1
+            for call in message.tool_calls:
+                assert call.function.name == "go"
+                assert json.loads(call.function.arguments)["where"] in ("north", "south")
         else:
             assert is_record(message.content), message.content
     assert kinds == {True, False}
