@@ -29,7 +29,8 @@ pub(super) fn mix(
     out.clear();
     out.resize(x.len(), 0.0);
     let (mut input, mut gate_up, mut active, mut update) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-    for (expert, chosen) in experts.iter().zip(choose(&scores, shape)) {
+    let chosen = choose(&scores, shape);
+    for (expert, chosen) in experts.iter().zip(chosen).filter(|(_, chosen)| !chosen.is_empty()) {
         input.clear();
         chosen.iter().for_each(|(row, _)| input.extend_from_slice(&x[row * width..(row + 1) * width]));
         expert.run(activation, &input, chosen.len(), [&mut gate_up, &mut active, &mut update]);
