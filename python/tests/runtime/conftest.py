@@ -21,14 +21,16 @@ def program():
     target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
     path = target / "release" / "ffwd"
     if not path.exists():
-        pytest.skip(f"no program at {path}; build it with `cargo build --release`")
+        pytest.skip(f"no program at {path}; build it with `cargo build --release --features full`")
     return path
 
 
 def run_program(*arguments, stdin=None):
     """What the program prints."""
     command = [program(), *map(str, arguments)]
-    return subprocess.run(command, input=stdin, capture_output=True, text=True, check=True).stdout
+    run = subprocess.run(command, input=stdin, capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+    return run.stdout
 
 
 def cases(step=9):
