@@ -1,6 +1,7 @@
 //! `ffwd serve`: the HTTP server.
 
-use std::net::{IpAddr, SocketAddr};
+use std::io::{Read, Write};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
 use std::path::Path;
 use std::process::{ExitCode, Stdio};
 use std::sync::Arc;
@@ -15,6 +16,11 @@ use crate::serve::{BoundServer, ModelSource, ServeOptions};
 
 /// The name of the embedded model.
 const EMBEDDED: &str = "extract-5m";
+
+/// Time to connect to a server that is asked for its health, and to read a part of its answer.
+const HEALTH_TIMEOUT: Duration = Duration::from_secs(5);
+/// Largest answer that is read of it, in bytes.
+const MAX_HEALTH: u64 = 1 << 16;
 
 const EXAMPLES: [(&str, &str); 4] = [
     ("Serve the embedded model on http://127.0.0.1:8080/v1", "ffwd serve"),
@@ -67,6 +73,9 @@ pub(super) struct Args {
     /// Listen on this port; 0 takes a free one
     #[arg(short, long, value_name = "N", default_value_t = 8080)]
     port: u16,
+    /// Ask the server that runs at --host and --port whether it is well, and exit; for health checks
+    #[arg(long)]
+    health: bool,
     #[command(flatten)]
     access: AccessArgs,
     #[command(flatten)]
@@ -154,6 +163,9 @@ struct LimitArgs {
 }
 
 pub(super) fn run(args: &Args) -> Result<ExitCode> {
+    if args.health {
+        return ask_health(SocketAddr::new(args.host, args.port));
+    }
     let server = bind(args)?;
     server.run();
     Ok(ExitCode::SUCCESS)
@@ -168,6 +180,28 @@ pub(super) fn run_playground(args: &PlaygroundArgs) -> Result<ExitCode> {
     }
     server.run();
     Ok(ExitCode::SUCCESS)
+}
+
+/// Asks a running server whether it is well.
+fn ask_health(mut address: SocketAddr) -> Result<ExitCode> {
+    if address.ip().is_unspecified() {
+        address.set_ip(Ipv4Addr::LOCALHOST.into());
+    }
+    let ask = || -> std::io::Result<String> {
+        let mut stream = TcpStream::connect_timeout(&address, HEALTH_TIMEOUT)?;
+        stream.set_read_timeout(Some(HEALTH_TIMEOUT))?;
+        stream.write_all(b"GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")?;
+        let mut answer = String::new();
+        stream.take(MAX_HEALTH).read_to_string(&mut answer)?;
+        Ok(answer)
+    };
+    let fault = |what: String| Error::new(ErrorKind::Io, format!("the server at {address} {what}"));
+    let answer = ask().map_err(|error| fault(format!("does not answer: {error}")))?;
+    let status = answer.lines().next().unwrap_or_default();
+    match status.split(' ').nth(1) {
+        Some("200") => Ok(ExitCode::SUCCESS),
+        _ => Err(fault(format!("is not well: {status:?}"))),
+    }
 }
 
 /// Returns the address of the page for a browser on this machine.

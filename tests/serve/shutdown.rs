@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use crate::client::{chat_body, metric, read_until, receive, send, server, wait_until};
+use crate::program::Program;
 
 /// Tokens of all answers of [`long`]; without a constraint each takes a forward of its batch.
 const TOKENS: usize = 1_500;
@@ -80,4 +81,33 @@ fn what_does_not_end_in_time_is_cancelled() {
     wait_until(|| metric(server.address(), "ffwd_batch_running") > 0);
     server.stop();
     assert!(receive(stream).is_none_or(|answer| answer.status == 503));
+}
+
+#[test]
+fn the_health_check_tells_a_server_that_is_well() {
+    let running = Program::serve(&[]);
+    let check = |port: u16| {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_ffwd"));
+        command
+            .args(["serve", "--health", "--host", "0.0.0.0", "--port", &port.to_string()])
+            .output()
+            .unwrap()
+    };
+    let asked = check(running.address.port());
+    assert!(asked.status.success(), "{asked:?}");
+    // One that answers with an error, and none at all.
+    let ill = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = ill.local_addr().unwrap().port();
+    let answers = std::thread::spawn(move || {
+        let (mut stream, _) = ill.accept().unwrap();
+        std::io::Write::write_all(&mut stream, b"HTTP/1.1 503 Busy\r\n\r\n").unwrap();
+    });
+    let asked = check(port);
+    answers.join().unwrap();
+    assert!(
+        !asked.status.success() && String::from_utf8_lossy(&asked.stderr).contains("503 Busy"),
+        "{asked:?}"
+    );
+    let asked = check(port);
+    assert!(!asked.status.success() && String::from_utf8_lossy(&asked.stderr).contains("does not answer"));
 }

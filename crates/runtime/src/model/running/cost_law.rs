@@ -42,6 +42,9 @@ const STEPS: [f64; 2] = [0.25, 0.02];
 /// The law is replaced by its points after this number of forwards that depend on `reading`.
 const SETTLED: u32 = 16;
 
+/// Multiplications of an element of the state of a delta net for a row, on one thread.
+const STATE_STEPS: usize = 4;
+
 /// The two numbers, with the forwards seen.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct CostLaw {
@@ -57,22 +60,24 @@ impl CostLaw {
     /// Returns the estimate for a model whose weights take `bytes`, on this number of threads.
     pub(super) fn of(config: &ModelConfig, bytes: usize, threads: usize) -> Self {
         let c = config;
-        let layer = c.hidden * (2 * c.q_dim() + 2 * c.kv_dim() + 3 * c.feed_forward);
         let head = (c.hidden * c.vocab_size) as f64;
-        let products = (layer * c.layers) as f64 + head;
-        let single = usize::from(bytes as f64 > SINGLE * products);
+        let [products, weights] = multiplied(c).map(|layers| layers + head);
+        let single = usize::from(bytes as f64 > SINGLE * weights);
         let threads = threads.max(1) as f64;
         let speed = threads / if has_wide_vectors() { 1.0 } else { NARROW };
         let small = usize::from(bytes <= SMALL);
         let readers = if small == 1 { threads } else { threads.min(MEMORY_THREADS) };
         let reading = bytes as f64 / (READ[small] * readers) + c.layers as f64 * LAYER_MS;
-        let row = products / (MULTIPLIED[single] * speed);
+        let recurrent = c.layers - c.attention_layers();
+        let state = c.mixers.iter().map(|m| c.state_widths(*m).1).max().unwrap_or(0);
+        let steps = (STATE_STEPS * recurrent * state) as f64 * threads / (MULTIPLIED[1] * speed);
+        let row = products / (MULTIPLIED[single] * speed) + steps;
         CostLaw { numbers: [reading, row], seen: [0; 2], logits: head / products.max(1.0) }
     }
 
     /// Returns the estimated milliseconds that a cached position adds to a row.
     pub(super) fn cached(config: &ModelConfig) -> f64 {
-        let products = 2 * config.layers * config.q_dim();
+        let products = 2 * config.attention_layers() * config.q_dim();
         products as f64 / (MULTIPLIED[1] / if has_wide_vectors() { 1.0 } else { NARROW })
     }
 
@@ -118,6 +123,19 @@ impl CostLaw {
     pub(super) fn is_settled(&self) -> bool {
         self.seen[0] >= SETTLED
     }
+}
+
+/// Returns the number of weights of all layers that multiply a row, and of all weights.
+fn multiplied(config: &ModelConfig) -> [f64; 2] {
+    let [used, count] = config.experts.as_ref().map_or([1, 1], |e| [e.used, e.count]);
+    let layer = |i: usize| {
+        let sizes = config.projections(i).map(|(parts, inputs)| {
+            let outputs: usize = parts.iter().map(|(_, outputs)| outputs).sum();
+            (outputs * inputs) as f64
+        });
+        [used, count].map(|n| sizes[0] + sizes[1] + n as f64 * (sizes[2] + sizes[3]))
+    };
+    (0..config.layers).map(layer).fold([0.0; 2], |sum, layer| [sum[0] + layer[0], sum[1] + layer[1]])
 }
 
 #[cfg(test)]

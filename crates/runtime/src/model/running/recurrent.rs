@@ -14,7 +14,8 @@ impl Transformer {
     pub(super) fn restore(&self, cache: &mut KvCache) {
         let len = cache.len;
         let Some(states) = cache.states.as_mut().filter(|states| !states.are_at(len)) else { return };
-        if states.back_to(len) {
+        if let Some(positions) = states.back_to(len) {
+            tracing::debug!(target: "ffwd_runtime::states", len, positions, "computed again from the inputs");
             let (mut scratch, mut out) = (Vec::new(), Vec::new());
             for block in &self.weights.layers {
                 if let Some(Recurrent::DeltaNet(net)) = &block.recurrent {

@@ -3,13 +3,13 @@
 //! A state cannot be cut back, but verifying drafts and shared prefixes need that. Each layer has the
 //! state at an earlier position, its base, and what it read of each position from there on. A state
 //! between base and end is computed again from these, without the weights, and with the same bits. The
-//! base follows the end, at a distance that covers drafts. Former bases are kept as checkpoints. From
+//! base follows the end, at a distance that covers drafts; a draft moves it to its start. Former bases are kept as checkpoints. From
 //! the last one before a position, or from the start, the model runs the tokens again.
 //!
 //! # Cost
 //!
 //! Memory is bounded, apart from the tokens: two states, [`MOST_CHECKPOINTS`] checkpoints, and the inputs
-//! of a few times [`REACH`] positions. Moving the base copies a state once in [`REACH`] positions.
+//! of a few times [`REACH`] positions. Moving the base copies a state once in [`NEAR`] positions.
 //!
 //! # Alternatives considered
 //!
@@ -22,6 +22,8 @@ use crate::vocab::TokenId;
 /// Number of positions that can be cut off without running the model again; of a longer forward its
 /// last ones.
 const REACH: usize = 64;
+/// Distance of the base from which a draft moves it, so that a rejected draft computes few positions again.
+const NEAR: usize = 32;
 /// Largest number of checkpoints.
 const MOST_CHECKPOINTS: usize = 4;
 
@@ -154,10 +156,11 @@ impl RecurrentStates {
     }
 
     /// Goes back to `len` positions if these lie between base and end. The states of the end must then
-    /// be computed by [`again`](Self::again) for each layer. Returns false if they lie elsewhere.
-    pub(super) fn back_to(&mut self, len: usize) -> bool {
+    /// be computed by [`again`](Self::again) for each layer. Returns the number of positions from the base
+    /// on, or nothing if they lie elsewhere.
+    pub(super) fn back_to(&mut self, len: usize) -> Option<usize> {
         if !self.whole || !(self.base..=self.end).contains(&len) || self.written < len {
-            return false;
+            return None;
         }
         let inputs = (len - self.base + self.taps - 1) * self.widths.0;
         for layer in &mut self.layers {
@@ -165,7 +168,7 @@ impl RecurrentStates {
             layer.end.clone_from(&layer.base);
         }
         (self.end, self.fresh) = (len, true);
-        true
+        Some(len - self.base)
     }
 
     /// Calls `step` with the inputs of each position from the base on, and with the state, which begins
@@ -205,7 +208,9 @@ impl RecurrentStates {
     pub(super) fn begin(&mut self, rows: usize) {
         self.tokens.truncate(self.end);
         let end = self.end + rows;
-        self.next_base = (end - self.base > 2 * REACH).then(|| self.end.max(end.saturating_sub(REACH)));
+        let before_draft = rows > 1 && self.end - self.base > NEAR;
+        let moves = before_draft || end - self.base > 2 * REACH;
+        self.next_base = moves.then(|| self.end.max(end.saturating_sub(REACH)));
         if self.next_base.is_some() && self.base > 0 {
             self.keep_base();
         }
