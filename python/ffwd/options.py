@@ -75,6 +75,8 @@ class SchemaOptions(TypedDict, total=False):
         system: The system message of the prompt.
         prompt: The user message of the prompt, a template with `{text}` and, if wanted, `{schema}`,
             `{fields}`, `{notes}`, `{instructions}` and `{examples}`.
+        prompt_form: The form of the prompt: `"default"`, `"nuextract"`, `"nuextract-1.5"` or
+            `"lfm2-extract"` (that of the model's chat template).
         verbatim: Copy all free strings from the text, byte for byte (False).
         whole_words: Let copied strings begin and end at words (False).
         open_objects: Permit properties that the schema does not mention (False).
@@ -87,6 +89,7 @@ class SchemaOptions(TypedDict, total=False):
     examples: Iterable[tuple[str, Any]]
     system: str
     prompt: str
+    prompt_form: Literal["default", "nuextract", "nuextract-1.5", "lfm2-extract"]
     verbatim: bool
     whole_words: bool
     open_objects: bool

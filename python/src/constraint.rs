@@ -405,8 +405,8 @@ impl Constraint {
     /// Args:
     ///     tools: The functions, as in a request of OpenAI's API: JSON text, or a list of dicts.
     ///     style: The form: `"hermes"`, `"llama"`, `"mistral"`, `"mistral-args"`, `"qwen-coder"`,
-    ///         `"minimax"`, `"deepseek"`, `"deepseek-dsml"`, `"glm"`, `"kimi"`, `"harmony"` or
-    ///         `"function-tag"`.
+    ///         `"minimax"`, `"deepseek"`, `"deepseek-dsml"`, `"glm"`, `"kimi"`, `"harmony"`,
+    ///         `"function-tag"` or `"lfm2"`.
     ///     choice: `"auto"` (free text in which calls may occur), `"required"` (at least one call and
     ///         nothing else), or the name of the one function to call.
     ///     single: Permit at most one call (False).

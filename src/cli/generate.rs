@@ -97,7 +97,8 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
     let tools = args.constraint.tools()?;
     let marks = constraint.iter().flat_map(|constraint| constraint.ir().marks.clone());
     let engine = args.models.engine_with(marks.chain(args.think_until.clone()).collect())?;
-    let mut request = args.decode.apply(Request::new(prompt(args, &engine, tools)?));
+    let bound = constraint.is_some() && args.think_until.is_none();
+    let mut request = args.decode.apply(Request::new(prompt(args, &engine, tools, bound)?));
     if args.constraint.is_json() {
         request = args.values.apply(request);
     }
@@ -139,13 +140,16 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
     complete.map(|()| ExitCode::SUCCESS)
 }
 
-/// Returns the prompt: the text as it is, or put into a chat.
-fn prompt(args: &Args, engine: &Engine, tools: Option<&Tools>) -> Result<Prompt> {
+/// Returns the prompt: the text as it is, or put into a chat. With `bound`, a constraint leaves no room for
+/// thinking.
+fn prompt(args: &Args, engine: &Engine, tools: Option<&Tools>, bound: bool) -> Result<Prompt> {
     if args.chat || args.system.is_some() {
         let system = args.system.iter().map(Message::system);
         let messages: Vec<Message> = system.chain([Message::user(&args.prompt)]).collect();
         let tools = tools.map(Tools::for_prompt).unwrap_or_default();
-        return engine.chat_prompt(&messages, &ChatOptions::with_tools(tools));
+        let options = ChatOptions::with_tools(tools);
+        let options = if bound { options.without_thinking(engine.vocabulary()) } else { options };
+        return engine.chat_prompt(&messages, &options);
     }
     if tools.is_some() {
         eprintln!(

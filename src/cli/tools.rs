@@ -9,8 +9,8 @@ use crate::error::{Error, ErrorKind, Place, Result};
 use clap::Args;
 
 const STYLE_HELP: &str = "Write calls in this style, which the model must know [default: hermes]\n\n\
-    hermes (Qwen2.5, Qwen3), llama, mistral, mistral-args, qwen-coder, minimax, deepseek, deepseek-dsml, \
-    glm, kimi, harmony (gpt-oss), function-tag";
+    hermes (Qwen2.5, Qwen3), llama, mistral, mistral-args, qwen-coder (also Qwen3.5), minimax, deepseek, deepseek-dsml, \
+    glm, kimi, harmony (gpt-oss), function-tag, lfm2";
 
 /// Options of how tools are called.
 #[derive(Args)]

@@ -67,6 +67,22 @@ fn tagged(
     arguments.iter().map(one).collect::<Vec<_>>().join(between)
 }
 
+/// A value as a literal of Python with JSON's strings.
+fn python(value: &Value) -> String {
+    match value {
+        Value::Null => "None".to_owned(),
+        Value::Bool(true) => "True".to_owned(),
+        Value::Bool(false) => "False".to_owned(),
+        Value::Array(items) => format!("[{}]", items.iter().map(python).collect::<Vec<_>>().join(",")),
+        Value::Object(members) => {
+            let one =
+                |(name, value): (&String, &Value)| format!("{}:{}", Value::from(&**name), python(value));
+            format!("{{{}}}", members.iter().map(one).collect::<Vec<_>>().join(","))
+        }
+        other => other.to_string(),
+    }
+}
+
 /// Calls as a model of the style writes them.
 fn spelled(style: ToolStyle, calls: &[(&str, &Value)]) -> String {
     let map = |value: &Value| value.as_object().expect("arguments").clone();
@@ -109,6 +125,11 @@ fn spelled(style: ToolStyle, calls: &[(&str, &Value)]) -> String {
             format!("<|channel|>commentary to=functions.{name} <|constrain|>json<|message|>{arguments}")
         }
         ToolStyle::FunctionTag => format!("<function={name}>{arguments}</function>"),
+        ToolStyle::Lfm2 => {
+            let arguments: Vec<String> =
+                map(arguments).iter().map(|(name, value)| format!("{name}={}", python(value))).collect();
+            format!("{name}({})", arguments.join(", "))
+        }
     };
     let calls: Vec<String> = calls.iter().enumerate().map(|(i, c)| call(i, c)).collect();
     match style {
@@ -123,6 +144,7 @@ fn spelled(style: ToolStyle, calls: &[(&str, &Value)]) -> String {
         ToolStyle::Kimi => {
             format!("<|tool_calls_section_begin|>{}<|tool_calls_section_end|>", calls.concat())
         }
+        ToolStyle::Lfm2 => format!("<|tool_call_start|>[{}]<|tool_call_end|>", calls.join(", ")),
         ToolStyle::Harmony => calls.join("<|call|><|start|>assistant"),
         _ => calls.join("\n"),
     }
@@ -417,4 +439,120 @@ fn messages_in_channels() {
     println!("{written:?} can be written, {read} can be read, {several} of them with several calls");
     assert!(written[0] > 600 && written[1] > 150 && written[2] > 50, "{written:?}");
     assert!((1_500..5_000).contains(&read) && several > 100, "{read} {several}");
+}
+
+/// The arguments of a call in Python as JSON, by a reader without a grammar: names before `=`, and three words.
+fn json_of_python(arguments: &str) -> String {
+    let (mut out, mut word, mut in_string, mut escaped) = (String::from("{"), String::new(), false, false);
+    for c in arguments.chars().chain([' ']) {
+        if !in_string && (c.is_alphanumeric() || "_-.+".contains(c)) {
+            word.push(c);
+            continue;
+        }
+        out += &match (std::mem::take(&mut word).as_str(), c) {
+            (name, '=') if !in_string => format!("\"{name}\":"),
+            ("True", _) => "true".to_owned(),
+            ("False", _) => "false".to_owned(),
+            ("None", _) => "null".to_owned(),
+            (other, _) => other.to_owned(),
+        };
+        if in_string || c != '=' {
+            out.push(c);
+        }
+        (in_string, escaped) = match c {
+            _ if escaped => (true, false),
+            '\\' if in_string => (true, true),
+            '"' => (!in_string, false),
+            _ => (in_string, false),
+        };
+    }
+    out + "}"
+}
+
+/// Calls in Python under schemas of all kinds: random walks through masks are read by the parser and by a
+/// reader of the test's own, with the same values, and an independent validator accepts them.
+#[test]
+fn calls_in_python_are_literals_of_any_schema() {
+    let words = TestVocab::new(5, 80, &[]);
+    let compiler = Compiler::new(words.vocab.clone());
+    let tree = json!({"type": "object", "properties": {"on": {"type": "boolean"}, "left": {"anyOf": [{"$ref": "#"}, {"type": "null"}]}},
+        "required": ["on", "left"], "additionalProperties": false});
+    let schemas = [
+        tree,
+        json!({"type": "object", "properties": {"any": true, "some": {"type": ["null", "boolean", "number"]}}, "required": ["any", "some"], "additionalProperties": false}),
+        json!({"type": "object", "properties": {"set": {"type": "array", "uniqueItems": true, "minItems": 2, "items": {"type": ["boolean", "null", "array"]}}},
+            "required": ["set"], "additionalProperties": false}),
+        json!({"type": "object", "properties": {"words": {"type": "array", "uniqueItems": true, "minItems": 2, "items": {"enum": [true, false, null, "true"]}}},
+            "required": ["words"], "additionalProperties": false}),
+        json!({"type": "object", "properties": {"kind": {"const": {"on": true, "say": "null \\\" true", "no": [null, false]}}, "text": {"enum": ["true", "a\"null\\", true]}},
+            "required": ["kind", "text"], "additionalProperties": false}),
+        json!({"type": "object", "patternProperties": {"^x_[a-c]$": {"type": "boolean"}}, "minProperties": 2, "additionalProperties": false}),
+        json!({"const": {"a": true, "b": [1, null]}}),
+        json!({"type": "object", "properties": {"text": {"type": "string", "minLength": 3, "maxLength": 5}, "big": {"const": 1e22}},
+            "required": ["text"], "minProperties": 2, "additionalProperties": false}),
+    ];
+    let mut spelled_words = [0; 2];
+    for (i, schema) in schemas.iter().enumerate() {
+        let tools = Tools::parse(&json!([{"name": "f", "parameters": schema}]).to_string()).unwrap();
+        let validator = jsonschema::validator_for(schema).unwrap();
+        for whitespace in [Whitespace::Compact, Whitespace::SingleSpace, Whitespace::Flexible { max: 2 }] {
+            let policy = Policy { whitespace, ..Policy::default() };
+            let choice = ToolChoice { calls: Calls::Function("f".into()), single: true };
+            let constraint = tools
+                .constraint(ToolStyle::Lfm2, &choice, policy)
+                .unwrap_or_else(|e| panic!("{schema}: {e}"));
+            let grammar = compiler.compile(&constraint).unwrap_or_else(|e| panic!("{schema}: {e}"));
+            for case in 0..30 {
+                let mut random = Random::new(100 * i as u64 + case);
+                let mut matcher = grammar.matcher();
+                let mut text = Vec::new();
+                for _ in 0..20 + random.below(80) {
+                    let legal: Vec<u32> = ffwd_testkit::vocab::row(&mut matcher).into_iter().collect();
+                    if matcher.is_terminated() || legal.is_empty() {
+                        break;
+                    }
+                    let token = &words.tokens[*random.pick(&legal) as usize];
+                    let mut next = matcher.fork();
+                    if token.iter().all(|&b| next.accept_token(words.byte(b)).is_ok()) {
+                        matcher = next;
+                        text.extend_from_slice(token);
+                    }
+                }
+                text.extend_from_slice(&matcher.shortest_completion(1 << 16).expect("a way to the end"));
+                let text = String::from_utf8(text).unwrap();
+                let reply = tools.read(ToolStyle::Lfm2, &text).unwrap_or_else(|e| panic!("{e}: {text}"));
+                let arguments = text
+                    .strip_prefix("<|tool_call_start|>[f(")
+                    .and_then(|t| t.strip_suffix(")]<|tool_call_end|>"));
+                let arguments = arguments.unwrap_or_else(|| panic!("{text}"));
+                let expected: Value = serde_json::from_str(&json_of_python(arguments))
+                    .unwrap_or_else(|e| panic!("{e}: {text}"));
+                assert_eq!(values(&reply.calls), [("f", expected.clone())], "{text}");
+                assert!(validator.is_valid(&expected), "{text}");
+                // Only items that are compared are spelled as in JSON.
+                let json = json_of_python(arguments).matches(|c| "tfn".contains(c)).count();
+                spelled_words[usize::from(arguments.contains("True") || arguments.contains("None"))] +=
+                    usize::from(json > 0);
+                if i != 2 {
+                    let outside: String =
+                        arguments.replace("\\\\", "").replace("\\\"", "").split('"').step_by(2).collect();
+                    assert!(!["true", "false", "null"].iter().any(|word| outside.contains(word)), "{text}");
+                }
+            }
+        }
+    }
+    assert!(spelled_words[1] > 200, "{spelled_words:?}");
+    // Names that no reader finds are refused, with the place.
+    let odd =
+        json!([{"name": "f", "parameters": {"type": "object", "properties": {"a b": {"type": "string"}}}}]);
+    let error = Tools::parse(&odd.to_string()).unwrap().constraint(
+        ToolStyle::Lfm2,
+        &ToolChoice::default(),
+        Policy::default(),
+    );
+    let error = error.unwrap_err();
+    assert!(
+        error.kind() == ErrorKind::Unsupported && error.hint_text().unwrap().contains("Python"),
+        "{error}"
+    );
 }

@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime};
 use candle_core::DType;
 use candle_core::quantized::{GgmlDType, gguf_file};
 use ffwd::chat::PromptPart;
+use ffwd::constraint::tools::ToolStyle;
 use ffwd::extract::Extractor;
 use ffwd::model::ModelConfig;
 use ffwd::model::embedded::{END_OF_TURN, START_OF_TURN, TOKENIZER_JSON, vocabulary};
@@ -18,13 +19,18 @@ use crate::common::models::{config, weights, write_dir};
 
 /// As Qwen has it (a default system message, tools in the system turn, calls and answers in tags), as
 /// Llama 3 (headers around roles, trimmed contents, a date), as Mistral (strict turns, the system message
-/// inside the first user turn), and as SmolLM (ChatML in one loop, without dashes). The others differ in the
-/// orders of messages that they take.
-const TEMPLATES: [(&str, &str); 8] = [
+/// inside the first user turn), as SmolLM (ChatML in one loop, without dashes), as Qwen3.5 (calls with
+/// parameters in tags, thinking that the prompt begins), as LFM2 and LFM2.5 (calls in Python), and as
+/// NuExtract (a template as a variable). The others differ in the orders of messages that they take.
+const TEMPLATES: [(&str, &str); 12] = [
     ("chatml", include_str!("../data/chat/chatml.jinja")),
     ("llama3", include_str!("../data/chat/llama3.jinja")),
     ("mistral", include_str!("../data/chat/mistral.jinja")),
     ("smollm", include_str!("../data/chat/smollm.jinja")),
+    ("qwen3_5", include_str!("../data/chat/qwen3_5.jinja")),
+    ("lfm2", include_str!("../data/chat/lfm2.jinja")),
+    ("lfm2_5", include_str!("../data/chat/lfm2_5.jinja")),
+    ("nuextract", include_str!("../data/chat/nuextract.jinja")),
     ("any", include_str!("../data/chat/any.jinja")),
     ("strict", include_str!("../data/chat/strict.jinja")),
     ("turns", include_str!("../data/chat/turns.jinja")),
@@ -77,6 +83,85 @@ fn templates_of_several_families_render_as_written_by_hand() {
                 );
             }
         }
+    }
+}
+
+/// The style is what the template writes for a call, whatever else it mentions.
+#[test]
+fn the_style_of_calls_is_that_of_the_template() {
+    for (name, style) in [
+        ("chatml", Some(ToolStyle::Hermes)),
+        ("qwen3_5", Some(ToolStyle::QwenCoder)),
+        ("lfm2_5", Some(ToolStyle::Lfm2)),
+        // They write no calls of earlier turns.
+        ("lfm2", None),
+        ("smollm", None),
+        ("nuextract", None),
+    ] {
+        assert_eq!(template(name).with_token("bos_token", "<s>").tool_style(), style, "{name}");
+    }
+    let call = "m.tool_calls[0].function";
+    for (written, style) in [
+        (
+            format!("[TOOL_CALLS]{{{{ {call}.name }}}}[ARGS]{{{{ {call}.arguments | tojson }}}}"),
+            ToolStyle::MistralArgs,
+        ),
+        (
+            format!(
+                r#"[TOOL_CALLS] [{{"name": "{{{{ {call}.name }}}}", "arguments": {{{{ {call}.arguments | tojson }}}}}}]"#
+            ),
+            ToolStyle::Mistral,
+        ),
+        // Arguments as a text.
+        (
+            format!(
+                "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>{{{{ {call}.name + '<｜tool▁sep｜>' + {call}.arguments }}}}\
+                <｜tool▁call▁end｜><｜tool▁calls▁end｜>"
+            ),
+            ToolStyle::DeepSeek,
+        ),
+        (
+            format!(
+                r#"{{"name": "{{{{ {call}.name }}}}", "parameters": {{{{ {call}.arguments | tojson }}}}}}"#
+            ),
+            ToolStyle::Llama,
+        ),
+    ] {
+        let source = format!(
+            "{{{{ tools | tojson }}}}<tool_call>{{% for m in messages %}}{{{{ m.content }}}}\
+             {{% if m.tool_calls %}}{written}{{% endif %}}{{% endfor %}}"
+        );
+        assert_eq!(ChatTemplate::new(&source).unwrap().tool_style(), Some(style), "{source}");
+    }
+}
+
+/// GGUF files of the models of this year: the template or, where it writes no calls, the special tokens say
+/// how calls are written, and extraction turns the thinking off that the template begins.
+#[test]
+fn models_of_gguf_files_have_their_style_and_no_thinking_in_records() {
+    let dir = tempfile::tempdir().unwrap();
+    let config = config("llama", [4096, 16, 16, 1, 2, 1, 8], json!({}));
+    let c = ModelConfig::from_json(config.to_string().as_bytes()).unwrap();
+    for (name, mark, style) in [
+        ("qwen3_5", "</think>", ToolStyle::QwenCoder),
+        ("lfm2", "<|tool_call_start|>", ToolStyle::Lfm2),
+        ("lfm2_5", "<|tool_call_start|>", ToolStyle::Lfm2),
+    ] {
+        let template = TEMPLATES.iter().find(|template| template.0 == name).unwrap().1;
+        let text = |s: &str| gguf_file::Value::String(s.into());
+        let more = [("tokenizer.chat_template", text(template))];
+        let path = dir.path().join(format!("{name}.gguf"));
+        let kind = |_: &str| GgmlDType::F32;
+        crate::common::gguf::write_gguf_more(&path, &weights(&config, DType::F32, 1), &c, &kind, &more);
+        let tokenizer = std::str::from_utf8(TOKENIZER_JSON).unwrap().replace("<|pad|>", mark);
+        std::fs::write(dir.path().join("tokenizer.json"), tokenizer).unwrap();
+        let engine = Engine::builder().model(&path).build().unwrap();
+        assert_eq!(engine.tool_style(), style, "{name}");
+        assert!(engine.vocabulary().token_id(mark).is_some(), "{name}");
+        let prompt = Extractor::new(&engine, r#"{"properties": {"a": {"type": "string"}}}"#).unwrap();
+        let prompt = prompt.prompt("A text.").unwrap().to_text();
+        let end = if name == "qwen3_5" { "<think>\n\n</think>\n\n" } else { "<|im_start|>assistant\n" };
+        assert!(prompt.ends_with(end), "{prompt}");
     }
 }
 

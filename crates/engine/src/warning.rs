@@ -40,6 +40,8 @@ pub enum WarningKind {
     LabelTokens,
     /// Text that is also a special token of the tokenizer, and is written as plain text here.
     SpecialToken,
+    /// A part of a schema that the form of a prompt cannot show; it holds all the same.
+    NotShown,
 }
 
 impl WarningKind {
@@ -61,6 +63,7 @@ impl WarningKind {
             WarningKind::DeadTransition => "dead_transition",
             WarningKind::LabelTokens => "label_tokens",
             WarningKind::SpecialToken => "special_token",
+            WarningKind::NotShown => "not_shown",
         }
     }
 }

@@ -29,7 +29,7 @@ use ffwd_runtime::extract::corpus::{
     CorpusOptions, CorpusRun, GroundingOptions, LIST_TOKENS, list_of, texts_of,
 };
 use ffwd_runtime::extract::schema::{ExtractionSchema, SchemaOptions};
-use ffwd_runtime::extract::{ChunkOptions, Extractor};
+use ffwd_runtime::extract::{ChunkOptions, Extractor, PromptForm};
 use ffwd_runtime::sample::SamplingParams;
 
 /// Time between two looks at whether the client is still there.
@@ -72,9 +72,12 @@ fn read(fields: &mut Fields, defaults: &SamplingParams) -> ApiResult<ExtractRequ
         return Err(ApiError::field("abstain", "`abstain` must be from 0 to 1"));
     }
     let (tokens, overlap) = (fields.count("chunk_tokens")?, fields.count("chunk_overlap")?.unwrap_or(0));
+    let form = fields.text("prompt_form")?.map(|name| PromptForm::by_name(&name)).transpose();
+    let form = form.map_err(|error| ApiError::of(&error, "prompt_form"))?;
     let mut flag = |name| Ok::<bool, Box<ApiError>>(fields.flag(name)?.unwrap_or(false));
     let spans = if flag("whole_words")? { SubstringOptions::words() } else { SubstringOptions::default() };
-    let schema_options = SchemaOptions { spans, verbatim: flag("verbatim")?, ..SchemaOptions::default() };
+    let schema_options =
+        SchemaOptions { spans, verbatim: flag("verbatim")?, form, ..SchemaOptions::default() };
     let open_objects = flag("open_objects")?;
     let (confidence, alternatives) = (flag("confidence")?, flag("alternatives")?);
     let grounding = GroundingOptions { confidence, alternatives, spans: flag("spans")?, abstain };

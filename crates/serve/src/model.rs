@@ -13,7 +13,7 @@ use ffwd_runtime::constraint::tools::{ToolChoice, ToolStyle, Tools};
 use ffwd_runtime::decode::{Engine, Scheduler, SchedulerOptions};
 use ffwd_runtime::error::Result;
 use ffwd_runtime::model::KvCache;
-use ffwd_runtime::vocab::{TokenId, Vocabulary};
+use ffwd_runtime::vocab::TokenId;
 
 /// Loads an engine for outputs that contain these markers.
 pub type LoadEngine = Box<dyn Fn(Vec<String>) -> Result<Engine> + Send + Sync>;
@@ -24,7 +24,7 @@ pub struct ModelSource {
     pub name: String,
     /// Loads it.
     pub load: LoadEngine,
-    /// The style of its tool calls; `None` takes the style that its special tokens suggest.
+    /// The style of its tool calls; `None` takes that of its chat template or special tokens.
     pub tool_style: Option<ToolStyle>,
 }
 
@@ -83,7 +83,7 @@ impl ServedModel {
 impl LoadedModel {
     fn load(source: &ModelSource, options: SchedulerOptions) -> Result<Self> {
         let engine = Arc::new((source.load)(markers(source.tool_style))?);
-        let style = source.tool_style.unwrap_or_else(|| style_of(engine.vocabulary()));
+        let style = source.tool_style.unwrap_or_else(|| engine.tool_style());
         let scheduler = Arc::new(Scheduler::new(engine.clone(), options)?);
         Ok(LoadedModel {
             name: source.name.clone(),
@@ -118,19 +118,4 @@ fn markers(style: Option<ToolStyle>) -> Vec<String> {
         all.extend(marks(style).unwrap_or_default());
     }
     all
-}
-
-/// Returns the style of calls that the tokens of a vocabulary suggest.
-fn style_of(vocab: &Vocabulary) -> ToolStyle {
-    let known = [
-        ("<|tool_calls_section_begin|>", ToolStyle::Kimi),
-        ("<｜tool▁calls▁begin｜>", ToolStyle::DeepSeek),
-        ("<minimax:tool_call>", ToolStyle::MiniMax),
-        ("<arg_key>", ToolStyle::Glm),
-        ("[ARGS]", ToolStyle::MistralArgs),
-        ("[TOOL_CALLS]", ToolStyle::Mistral),
-        ("<|python_tag|>", ToolStyle::Llama),
-    ];
-    let found = known.into_iter().find(|(token, _)| vocab.token_id(token).is_some());
-    found.map_or(ToolStyle::Hermes, |(_, style)| style)
 }

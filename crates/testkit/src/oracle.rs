@@ -303,6 +303,14 @@ impl<'a> Oracle<'a> {
     fn line(&mut self, gap: Gap) -> Id {
         let line = self.lit(b"\n");
         match (self.policy.whitespace, gap) {
+            (whitespace, Gap::Comma) => {
+                let spaced = match whitespace {
+                    Whitespace::Flexible { .. } => self.space(),
+                    _ => self.lit(b" "),
+                };
+                let comma = self.lit(b",");
+                self.cats(&[comma, spaced])
+            }
             (Whitespace::Flexible { .. }, _) => self.space(),
             (_, Gap::None) => EMPTY,
             (_, Gap::Line) => line,

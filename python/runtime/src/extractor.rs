@@ -8,7 +8,7 @@ use _ffwd::constraint_options::WhitespaceOption;
 use _ffwd::options::{Kwargs, read};
 use ffwd_runtime::constraint::KeyOrder;
 use ffwd_runtime::constraint::substring::SubstringOptions;
-use ffwd_runtime::extract::Example;
+use ffwd_runtime::extract::{Example, PromptForm};
 use ffwd_runtime::{Policy, Request};
 use pyo3::prelude::*;
 use pyo3::types::PyIterator;
@@ -42,6 +42,7 @@ struct SchemaOptions {
     examples: Vec<(String, String)>,
     system: Option<String>,
     prompt: Option<String>,
+    prompt_form: Option<String>,
     verbatim: bool,
     whole_words: bool,
     open_objects: bool,
@@ -85,6 +86,9 @@ impl Extractor {
             }
             if let Some(system) = options.system {
                 builder = builder.system(system);
+            }
+            if let Some(name) = options.prompt_form {
+                builder = builder.form(PromptForm::by_name(&name)?);
             }
             if let Some(prompt) = options.prompt {
                 builder = builder.prompt(prompt);

@@ -34,7 +34,7 @@ use crate::extract::corpus::{
     TableFormat, is_output,
 };
 use crate::extract::schema::{ExtractionSchema, SchemaOptions};
-use crate::extract::{ChunkOptions, Example, Extractor};
+use crate::extract::{ChunkOptions, Example, Extractor, PromptForm};
 use crate::model::named::NamedModel;
 
 const EXAMPLES: [(&str, &str); 7] = [
@@ -196,6 +196,13 @@ struct PromptArgs {
     /// braces. A placeholder on a line of its own disappears with its line if it has no value.
     #[arg(long, value_name = "FILE")]
     prompt: Option<PathBuf>,
+    /// Put schema and text in the form that the model was trained on: default, nuextract (2.0 and 3),
+    /// nuextract-1.5 or lfm2-extract [default: nuextract if the chat template has it]
+    ///
+    /// In the forms of NuExtract, the prompt has a template made from the schema, and --schema may also name a
+    /// template. The record satisfies the schema all the same; a warning says what the prompt does not show.
+    #[arg(long, value_name = "FORM", value_parser = PromptForm::by_name)]
+    prompt_form: Option<PromptForm>,
     /// Set the system message of the prompt
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     system: Option<String>,
@@ -563,6 +570,7 @@ fn read_schema(
         documents: documents.0.clone(),
         spans,
         verbatim: args.grounding.verbatim,
+        form: args.prompt.prompt_form,
     };
     let (schema, value) = ExtractionSchema::read(text, options).map_err(in_file)?;
     schema.shared.iter().try_for_each(|c| args.json.check_warnings(c.clone()).map(drop)).map_err(in_file)?;

@@ -217,6 +217,11 @@ impl ProgramBuilder<'_> {
     /// Returns the entry of a gap of a markup, by the policy.
     pub(super) fn line(&mut self, gap: Gap, to: NfaId) -> NfaId {
         match (self.policy.whitespace, gap) {
+            (whitespace, Gap::Comma) => {
+                let is_flexible = matches!(whitespace, Whitespace::Flexible { .. });
+                let spaced = if is_flexible { self.space(to) } else { self.byte(b' ', to) };
+                self.byte(b',', spaced)
+            }
             (Whitespace::Flexible { .. }, _) => self.space(to),
             (_, Gap::None) => to,
             (_, Gap::Line) => self.byte(b'\n', to),

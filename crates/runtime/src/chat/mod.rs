@@ -18,6 +18,7 @@ mod prompt_part;
 mod render;
 mod special_token_guard;
 mod strftime;
+pub(crate) mod tool_style;
 pub(crate) mod turn_tokens;
 
 use std::time::SystemTime;
@@ -166,6 +167,15 @@ impl ChatOptions {
     pub fn with_tools(tools: Vec<Value>) -> Self {
         ChatOptions { tools, ..Self::default() }
     }
+
+    /// Sets `enable_thinking` to false if the vocabulary has the token `</think>`: a template may begin
+    /// the answer with thinking, which a constraint on all of the answer does not allow.
+    pub fn without_thinking(mut self, vocab: &Vocabulary) -> Self {
+        if vocab.token_id("</think>").is_some() {
+            self.variables.entry("enable_thinking").or_insert(false.into());
+        }
+        self
+    }
 }
 
 /// The chat templates of a model, and the special tokens that they mention by name.
@@ -224,6 +234,11 @@ impl ChatTemplate {
     /// Returns the names of the templates.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.templates.iter().map(|t| t.0.as_str())
+    }
+
+    /// Returns true if a template mentions a text.
+    pub(crate) fn mentions(&self, text: &str) -> bool {
+        self.templates.iter().any(|(_, template)| template.source().contains(text))
     }
 
     fn choose(&self, options: &ChatOptions) -> Result<&Template> {

@@ -12,8 +12,10 @@ use super::prompt::Prompt;
 use super::request::Request;
 use super::session::{Session, SessionParts};
 use super::watch::{OutputWatch, PlainTokens, WatchOptions};
+use crate::chat::tool_style::tool_style;
 use crate::chat::turn_tokens::with_turn_tokens;
 use crate::chat::{ChatOptions, ChatTemplate, Message};
+use crate::constraint::tools::ToolStyle;
 use crate::error::{Error, ErrorKind, Place, Result};
 use crate::matcher::{CompiledGrammar, Compiler};
 #[cfg(feature = "hub")]
@@ -467,6 +469,12 @@ impl Engine {
             Some(Ok(template)) => Ok(Some(template)),
             Some(Err(e)) => Err(e.clone()),
         }
+    }
+
+    /// Returns the style in which the model calls tools: that of its chat template, or that which its
+    /// special tokens suggest; [`ToolStyle::Hermes`] without either.
+    pub fn tool_style(&self) -> ToolStyle {
+        tool_style(self.chat_template().ok().flatten(), self.vocabulary())
     }
 
     /// Renders a conversation as the prompt that the model was trained on: by its chat template, or

@@ -19,6 +19,7 @@ use super::example::Example;
 use super::json_style::to_text;
 use super::notes::notes;
 use super::outline::outline;
+use super::prompt_form::PromptForm;
 use super::schema::{ExtractionSchema, SchemaOptions};
 use super::support;
 use super::wording::{Values, Wording};
@@ -59,6 +60,8 @@ pub struct Extractor {
     schema: ExtractionSchema,
     /// The schema as the prompt shows it.
     shown: Arc<Value>,
+    /// Warnings about the schema and the prompt.
+    warnings: Vec<Warning>,
     /// The compiled constraint, if it is the same for all texts.
     grammar: Option<CompiledGrammar>,
 }
@@ -116,6 +119,13 @@ impl<'e> ExtractorBuilder<'e> {
         self
     }
 
+    /// Sets the form of the prompt (default: that of the model's chat template). With a form of NuExtract,
+    /// [`build`](Self::build) also takes a template in place of a schema.
+    pub fn form(mut self, form: PromptForm) -> Self {
+        self.options.form = Some(form);
+        self
+    }
+
     /// Replaces the user message by a template. Its placeholders are `{text}`, which is needed,
     /// `{schema}`, `{fields}` (the properties as a list), `{notes}` (on dates, numbers and the
     /// like), `{instructions}` and `{examples}`; `{{` and `}}` are braces. A placeholder on a line
@@ -159,26 +169,33 @@ impl<'e> ExtractorBuilder<'e> {
         let grammar = schema.shared.as_ref().map(|constraint| compiler.compile(constraint)).transpose();
         let grammar = grammar.map_err(|e| schema.hinted(e, opens))?;
         self.examples.iter().try_for_each(|example| example.check(compiler, &schema))?;
-        let wording = self.wording()?;
-        let compact = value.to_string();
+        let (vocab, chat) = (self.engine.vocabulary().clone(), self.engine.chat_template()?.cloned());
+        let form = schema.options.form.unwrap_or_else(|| PromptForm::of(chat.as_ref()));
+        let (written, lost) = form.schema(value, schema.options.verbatim)?;
+        let wording = self.wording(form.wording(&written, chat.as_ref())?)?;
         let values = Values {
-            fields: outline(value).unwrap_or_else(|| compact.clone()),
-            schema: compact,
+            fields: outline(value).unwrap_or_else(|| value.to_string()),
+            schema: written,
             notes: notes(value),
             examples: shown(&self.examples, schema.options.policy.whitespace),
             instructions: self.instructions,
         };
-        let (vocab, chat) = (self.engine.vocabulary().clone(), self.engine.chat_template()?.cloned());
         let shown = Arc::new(value.clone());
-        Ok(Extractor { vocab, chat, wording, values, schema, shown, grammar })
+        let warnings = [schema.warnings(), &lost].concat();
+        Ok(Extractor { vocab, chat, wording, values, schema, shown, warnings, grammar })
     }
 
     /// Returns the wording of the prompt.
     ///
     /// # Errors
     /// If a template lacks the placeholder of an option that was given.
-    fn wording(&self) -> Result<Wording> {
+    fn wording(&self, of_form: Option<Wording>) -> Result<Wording> {
         let plain = self.instructions.is_empty() && self.examples.is_empty();
+        if let (None, false, Some(_)) = (&self.prompt, plain, &of_form) {
+            let message = "this form of the prompt has no place for instructions and examples";
+            return Err(Error::new(ErrorKind::InvalidOption, message)
+                .hint("use --prompt with a template that has one, or --prompt-form default"));
+        }
         let wording = match (&self.prompt, &self.system) {
             (Some(template), system) => {
                 let wording = Wording::new(system.as_deref().unwrap_or_default(), template)?;
@@ -194,6 +211,7 @@ impl<'e> ExtractorBuilder<'e> {
                 return Ok(wording);
             }
             // The embedded models know no other wording, but nothing can be added to it.
+            (None, _) if let Some(wording) = of_form => wording,
             (None, None) if self.engine.is_embedded() && plain => Wording::trained()?,
             (None, _) => Wording::general()?,
         };
@@ -270,10 +288,11 @@ impl Extractor {
         &self.schema
     }
 
-    /// Returns the warnings about the schema. A schema with strings that are spans of the text is
-    /// read for each text, so its warnings are those of the constraint of a request.
+    /// Returns the warnings about the schema, and about what the form of the prompt does not show. A
+    /// schema with strings that are spans of the text is read for each text, so its warnings are those of the
+    /// constraint of a request.
     pub fn warnings(&self) -> &[Warning] {
-        self.schema.warnings()
+        &self.warnings
     }
 
     /// Returns the policy.

@@ -4,7 +4,7 @@ use std::io;
 
 use serde::Serialize;
 use serde_json::Value;
-use serde_json::ser::{CompactFormatter, Formatter, Serializer};
+use serde_json::ser::{CompactFormatter, Formatter, PrettyFormatter, Serializer};
 
 use crate::constraint::Whitespace;
 
@@ -12,13 +12,20 @@ use crate::constraint::Whitespace;
 pub(super) fn to_text(value: &Value, whitespace: Whitespace) -> String {
     match whitespace {
         Whitespace::Compact => value.to_string(),
-        _ => {
-            let mut bytes = Vec::new();
-            // Neither writing to memory nor a `Value` can fail.
-            let _ = value.serialize(&mut Serializer::with_formatter(&mut bytes, SingleSpace));
-            String::from_utf8(bytes).unwrap_or_default()
-        }
+        _ => written(value, SingleSpace),
     }
+}
+
+/// Returns a value on lines of their own, indented by four blanks.
+pub(super) fn indented(value: &Value) -> String {
+    written(value, PrettyFormatter::with_indent(b"    "))
+}
+
+fn written(value: &Value, formatter: impl Formatter) -> String {
+    let mut bytes = Vec::new();
+    // Neither writing to memory nor a `Value` can fail.
+    let _ = value.serialize(&mut Serializer::with_formatter(&mut bytes, formatter));
+    String::from_utf8(bytes).unwrap_or_default()
 }
 
 /// One space after each comma and each colon.

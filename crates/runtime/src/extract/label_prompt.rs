@@ -15,7 +15,7 @@ pub fn label_prompt(engine: &Engine, user: &str) -> Result<Prompt> {
         return Ok(Prompt::text(format!("{SYSTEM}\n\n{user}\n\nLabel:")));
     }
     let both = [Message::system(SYSTEM), Message::user(user)];
-    let options = ChatOptions::default();
+    let options = ChatOptions::default().without_thinking(engine.vocabulary());
     // Some templates have no place for a system message.
     engine
         .chat_prompt(&both, &options)

@@ -15,6 +15,8 @@
 use ffwd_engine::text::without_mark;
 use serde_json::Value;
 
+use super::nuextract;
+use super::prompt_form::PromptForm;
 use super::quote_strings::quote_free_strings;
 use crate::constraint::substring::SubstringOptions;
 use crate::constraint::{Constraint, ConstraintBuilder, KeyOrder, Policy, Whitespace};
@@ -33,6 +35,8 @@ pub struct SchemaOptions {
     pub spans: SubstringOptions,
     /// True if all free strings are spans of the text.
     pub verbatim: bool,
+    /// The form of the prompt; `None`: that of the model's chat template.
+    pub form: Option<PromptForm>,
 }
 
 /// A schema that was read.
@@ -47,18 +51,22 @@ pub struct ExtractionSchema {
 }
 
 impl ExtractionSchema {
-    /// Reads a schema (JSON text), and returns it with its value for the prompt.
+    /// Reads a schema (JSON text), and returns it with its value for the prompt. With a form whose schema is
+    /// a template, it may be a template.
     ///
     /// # Errors
     /// Fails if the schema is not JSON, not supported or cannot be satisfied.
     pub fn read(text: &str, options: SchemaOptions) -> Result<(Self, Value)> {
         let text = without_mark(text);
-        let value: Value = serde_json::from_str(text).map_err(|e| not_json(text, &options, &e))?;
+        let given: Value = serde_json::from_str(text).map_err(|e| not_json(text, &options, &e))?;
+        let is_template =
+            options.form.is_some_and(PromptForm::takes_templates) && !nuextract::is_schema(&given);
+        let value = if is_template { nuextract::to_schema(&given)? } else { given.clone() };
         let mut quoting = value.clone();
         if options.verbatim {
             quote_free_strings(&mut quoting);
         }
-        let text = if quoting == value { text.to_owned() } else { quoting.to_string() };
+        let text = if quoting == given { text.to_owned() } else { quoting.to_string() };
         let mut schema = ExtractionSchema { text, options, shared: None };
         if !is_quoting(&quoting) {
             schema.shared = Some(schema.constraint(None)?);

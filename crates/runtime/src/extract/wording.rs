@@ -28,6 +28,10 @@ const TRAINED: &str = "Extract the data as JSON matching this schema:\n{schema}\
 pub(super) struct Wording {
     pub system: String,
     pub user: Template,
+    /// The variable `template` of the chat template.
+    pub template: Option<String>,
+    /// Special tokens around the message of the user, in place of a chat.
+    pub around: Option<[&'static str; 2]>,
 }
 
 /// The values of the placeholders that do not depend on the text.
@@ -43,7 +47,8 @@ pub(super) struct Values {
 impl Wording {
     /// Reads the user message as a template.
     pub(super) fn new(system: &str, user: &str) -> Result<Self> {
-        Ok(Wording { system: system.to_owned(), user: Template::new(user, PLACEHOLDERS, &["text"])? })
+        let user = Template::new(user, PLACEHOLDERS, &["text"])?;
+        Ok(Wording { system: system.to_owned(), user, template: None, around: None })
     }
 
     /// Returns the wording that the embedded models were trained on.
@@ -68,11 +73,16 @@ impl Wording {
     ) -> Result<Prompt> {
         let Values { schema, fields, notes, instructions, examples } = values;
         let user = self.user.render(&[schema, fields, notes, instructions, examples, text]);
+        if let Some([begin, end]) = self.around {
+            return Ok(Prompt::default().with_template(begin).with_text(user).with_template(end));
+        }
         let (system, between) = (&self.system, if self.system.is_empty() { "" } else { "\n\n" });
         if template.is_none() && !Prompt::has_chatml(vocab) {
             return Ok(Prompt::text(format!("{system}{between}{user}\n\nJSON:\n")));
         }
         let both = [Message::system(system), Message::user(user)];
-        Prompt::chat(&both[usize::from(system.is_empty())..], &ChatOptions::default(), template, vocab)
+        let mut options = ChatOptions::default().without_thinking(vocab);
+        options.variables.extend(self.template.iter().map(|text| ("template".into(), text.clone().into())));
+        Prompt::chat(&both[usize::from(system.is_empty())..], &options, template, vocab)
     }
 }

@@ -65,6 +65,8 @@ pub enum Gap {
     Line,
     /// A line break or nothing.
     MayLine,
+    /// A comma and a blank.
+    Comma,
 }
 
 /// A declared property of an [`Object`].

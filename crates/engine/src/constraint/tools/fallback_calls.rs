@@ -16,7 +16,7 @@ use super::reply::{Reply, ToolCall};
 /// Maximum number of places in a reply at which a call is looked for.
 const MAX_VALUES: usize = 1_000;
 /// Texts around a call that go with it.
-const FENCES: [(&str, &str); 11] = [
+const FENCES: [(&str, &str); 12] = [
     ("```json", "```"),
     ("```tool_call", "```"),
     ("```tool_code", "```"),
@@ -26,6 +26,7 @@ const FENCES: [(&str, &str); 11] = [
     ("<function_call>", "</function_call>"),
     ("<|tool_call|>", "<|/tool_call|>"),
     ("<|tool_call|>", ""),
+    ("<|tool_call_start|>", "<|tool_call_end|>"),
     ("<|python_tag|>", ""),
     ("[TOOL_CALLS]", ""),
 ];
@@ -91,10 +92,7 @@ fn json_at(text: &str, fits: &dyn Fn(&ToolCall) -> bool) -> (Option<Vec<ToolCall
 fn python_at(text: &str, fits: &dyn Fn(&ToolCall) -> bool) -> (Option<Vec<ToolCall>>, usize) {
     let line = text.find('\n').map_or(text.len(), |end| end + 1);
     let Some((calls, rest)) = python_literal::calls(text) else { return (None, line) };
-    let call = |(name, arguments): (&str, Value)| ToolCall {
-        name: name.to_owned(),
-        arguments: arguments.to_string(),
-    };
+    let call = |(name, arguments): (&str, String)| ToolCall { name: name.to_owned(), arguments };
     let calls: Vec<ToolCall> = calls.into_iter().map(call).collect();
     let alone = rest.trim_start_matches([' ', ';']);
     let ends = alone.is_empty() || alone.starts_with(['\n', '\r', '`', '<']);

@@ -202,6 +202,12 @@ impl<'a> Reader<'a> {
                 self.json()?.to_owned()
             }
             Arguments::None => "{}".to_owned(),
+            Arguments::Parameters("python") => {
+                let read = python_literal::arguments(self.rest());
+                let (arguments, length) = read.ok_or_else(|| self.fault("arguments in Python"))?;
+                self.at += length;
+                arguments
+            }
             Arguments::Parameters(style) => {
                 let Some(tags) = structural_tag::tags(style) else { return Err(self.fault("known")) };
                 self.parameters(tool, style, tags)?

@@ -1,6 +1,6 @@
 //! Literals of Python, converted to JSON: `True`, `None`, `['a', 1]`, `{'b': (2,)}`.
 //!
-//! Models that saw much Python write such values where they should write JSON.
+//! Models that saw much Python write such values where they should write JSON; some call functions in it.
 //!
 //! # Cost
 //! One pass over the text; nesting beyond [`MAX_DEPTH`] is not read.
@@ -8,7 +8,7 @@
 //! # Alternatives considered
 //! Replacing words in the text was rejected: it would also replace them inside strings.
 
-use serde_json::{Map, Value};
+use serde_json::{Number, Value};
 
 /// Maximum nesting of lists and dictionaries.
 const MAX_DEPTH: usize = 64;
@@ -18,11 +18,11 @@ pub(super) fn to_json(text: &str) -> Option<String> {
     let mut reader = LiteralReader { rest: text };
     let value = reader.value(0)?;
     reader.blanks();
-    reader.rest.is_empty().then(|| value.to_string())
+    reader.rest.is_empty().then_some(value)
 }
 
-/// A name, and its arguments as an object.
-type Call<'a> = (&'a str, Value);
+/// A name, and its arguments as a JSON object.
+type Call<'a> = (&'a str, String);
 
 /// Reads calls at the beginning of a text whose arguments are literals with names: one, or a list.
 /// Returns them with the text behind them.
@@ -30,7 +30,7 @@ pub(super) fn calls(text: &str) -> Option<(Vec<Call<'_>>, &str)> {
     let mut reader = LiteralReader { rest: text };
     reader.blanks();
     let mut found = Vec::new();
-    if reader.rest.starts_with('[') {
+    if reader.eat('[') {
         reader.items(']', |reader| {
             found.push(reader.call()?);
             Some(())
@@ -39,6 +39,14 @@ pub(super) fn calls(text: &str) -> Option<(Vec<Call<'_>>, &str)> {
         found.push(reader.call()?);
     }
     (!found.is_empty()).then_some((found, reader.rest))
+}
+
+/// Reads the arguments of a call, behind its opening parenthesis. Returns them as a JSON object, with the
+/// number of bytes up to the closing one.
+pub(super) fn arguments(text: &str) -> Option<(String, usize)> {
+    let mut reader = LiteralReader { rest: text };
+    let arguments = reader.arguments()?;
+    Some((arguments, text.len() - reader.rest.len() - 1))
 }
 
 struct LiteralReader<'a> {
@@ -58,15 +66,19 @@ impl<'a> LiteralReader<'a> {
     fn call(&mut self) -> Option<Call<'a>> {
         let name = self.name()?;
         self.blanks();
-        self.rest.starts_with('(').then_some(())?;
-        let mut arguments = Map::new();
+        self.eat('(').then_some(())?;
+        Some((name, self.arguments()?))
+    }
+
+    fn arguments(&mut self) -> Option<String> {
+        let mut members = Vec::new();
         self.items(')', |reader| {
-            let name = reader.name()?.to_owned();
+            let name = Value::from(reader.name()?);
             reader.eat('=').then_some(())?;
-            arguments.insert(name, reader.value(0)?);
+            members.push(format!("{name}:{}", reader.value(0)?));
             Some(())
         })?;
-        Some((name, Value::Object(arguments)))
+        Some(format!("{{{}}}", members.join(",")))
     }
 
     fn blanks(&mut self) {
@@ -80,36 +92,39 @@ impl<'a> LiteralReader<'a> {
         rest.is_some()
     }
 
-    fn value(&mut self, depth: usize) -> Option<Value> {
+    /// Reads a value; returns it as JSON.
+    fn value(&mut self, depth: usize) -> Option<String> {
         self.blanks();
         if depth > MAX_DEPTH {
             return None;
         }
         match self.rest.chars().next()? {
-            '\'' | '"' => self.string().map(Value::String),
-            '[' => self.list(']', depth),
-            '(' => self.list(')', depth),
+            '\'' | '"' => self.string().map(|text| Value::from(text).to_string()),
+            '[' => self.list('[', ']', depth),
+            '(' => self.list('(', ')', depth),
             '{' => self.dictionary(depth),
             _ => self.word(),
         }
     }
 
     /// Reads a name or a number.
-    fn word(&mut self) -> Option<Value> {
+    fn word(&mut self) -> Option<String> {
         let end = self.rest.find(|c: char| !(c.is_alphanumeric() || "+-._".contains(c)));
         let (word, rest) = self.rest.split_at(end.unwrap_or(self.rest.len()));
         let value = match word {
-            "True" | "true" => Value::Bool(true),
-            "False" | "false" => Value::Bool(false),
-            "None" | "null" => Value::Null,
-            number => Value::Number(serde_json::from_str(number).ok()?),
+            "True" | "true" => "true",
+            "False" | "false" => "false",
+            "None" | "null" => "null",
+            // With all of its digits.
+            number => serde_json::from_str::<Number>(number).ok().map(|_| number)?,
         };
         self.rest = rest;
-        Some(value)
+        Some(value.to_owned())
     }
 
-    fn list(&mut self, close: char, depth: usize) -> Option<Value> {
+    fn list(&mut self, open: char, close: char, depth: usize) -> Option<String> {
         let mut items = Vec::new();
+        self.eat(open);
         let comma = self.items(close, |reader| {
             items.push(reader.value(depth + 1)?);
             Some(())
@@ -117,24 +132,24 @@ impl<'a> LiteralReader<'a> {
         // In parentheses, one value without a comma is that value.
         match (close, items.len()) {
             (')', 1) if !comma => items.pop(),
-            _ => Some(Value::Array(items)),
+            _ => Some(format!("[{}]", items.join(","))),
         }
     }
 
-    fn dictionary(&mut self, depth: usize) -> Option<Value> {
-        let mut members = Map::new();
+    fn dictionary(&mut self, depth: usize) -> Option<String> {
+        let mut members = Vec::new();
+        self.eat('{');
         self.items('}', |reader| {
-            let Value::String(name) = reader.value(depth + 1)? else { return None };
+            let name = reader.value(depth + 1).filter(|name| name.starts_with('"'))?;
             reader.eat(':').then_some(())?;
-            members.insert(name, reader.value(depth + 1)?);
+            members.push(format!("{name}:{}", reader.value(depth + 1)?));
             Some(())
         })?;
-        Some(Value::Object(members))
+        Some(format!("{{{}}}", members.join(",")))
     }
 
-    /// Reads items up to a closing bracket; returns whether a comma follows the last one.
+    /// Reads items past a closing bracket; returns whether a comma follows the last one.
     fn items(&mut self, close: char, mut item: impl FnMut(&mut Self) -> Option<()>) -> Option<bool> {
-        self.rest = &self.rest[1..];
         let (mut first, mut comma) = (true, false);
         while !self.eat(close) {
             (first || comma).then_some(())?;
@@ -155,6 +170,8 @@ impl<'a> LiteralReader<'a> {
                     'n' => text.push('\n'),
                     't' => text.push('\t'),
                     'r' => text.push('\r'),
+                    'b' => text.push('\u{8}'),
+                    'f' => text.push('\u{c}'),
                     c @ ('\\' | '\'' | '"') => text.push(c),
                     digits @ ('x' | 'u' | 'U') => {
                         let count = [('x', 2), ('u', 4), ('U', 8)].iter().find(|d| d.0 == digits)?.1;
@@ -183,13 +200,14 @@ mod tests {
             ("True", "true"),
             (" False ", "false"),
             ("None", "null"),
-            ("-1.5e3", "-1500.0"),
+            ("-1.5e3", "-1.5e3"),
+            ("123456789012345678901234567890", "123456789012345678901234567890"),
             ("['a', \"b\", 1,]", r#"["a","b",1]"#),
             ("{'k': [None, (2,)], \"l\": {}}", r#"{"k":[null,[2]],"l":{}}"#),
             ("(1, 2)", "[1,2]"),
             ("(1)", "1"),
             ("()", "[]"),
-            (r#"['It\'s \x41\u00e9\q']"#, r#"["It's Aé\\q"]"#),
+            (r#"['It\'s \x41\u00e9\q\f']"#, r#"["It's Aé\\q\f"]"#),
         ] {
             assert_eq!(to_json(text).as_deref(), Some(expected), "{text}");
         }

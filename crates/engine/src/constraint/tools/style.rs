@@ -16,7 +16,7 @@ pub enum ToolStyle {
     Mistral,
     /// `[TOOL_CALLS]name[ARGS]{…}`: Mistral from version 11 of its tokenizer.
     MistralArgs,
-    /// `<function=name>` with parameters in tags: Qwen3-Coder.
+    /// `<function=name>` with parameters in tags: Qwen3-Coder, Qwen3.5.
     QwenCoder,
     /// `<invoke name="name">` with parameters in tags: MiniMax M2.
     MiniMax,
@@ -32,7 +32,13 @@ pub enum ToolStyle {
     Harmony,
     /// `<function=name>{…}</function>`: the custom format of Llama 3.1.
     FunctionTag,
+    /// `<|tool_call_start|>` around a list of calls in Python: LFM2 and LFM2.5.
+    Lfm2,
 }
+
+/// The names of the styles, in their order.
+const NAMES: &str = "hermes llama mistral mistral-args qwen-coder minimax deepseek deepseek-dsml glm kimi harmony \
+    function-tag lfm2";
 
 /// Calls as models write them that were not trained on the style, or forget it: JSON in a code fence.
 /// Before the name, before the arguments, after them.
@@ -96,7 +102,7 @@ impl CallSyntax {
 
 impl ToolStyle {
     /// All styles.
-    pub const ALL: [ToolStyle; 12] = [
+    pub const ALL: [ToolStyle; 13] = [
         ToolStyle::Hermes,
         ToolStyle::Llama,
         ToolStyle::Mistral,
@@ -109,24 +115,12 @@ impl ToolStyle {
         ToolStyle::Kimi,
         ToolStyle::Harmony,
         ToolStyle::FunctionTag,
+        ToolStyle::Lfm2,
     ];
 
     /// Returns the name by which [`by_name`](Self::by_name) finds it.
     pub fn name(self) -> &'static str {
-        match self {
-            ToolStyle::Hermes => "hermes",
-            ToolStyle::Llama => "llama",
-            ToolStyle::Mistral => "mistral",
-            ToolStyle::MistralArgs => "mistral-args",
-            ToolStyle::QwenCoder => "qwen-coder",
-            ToolStyle::MiniMax => "minimax",
-            ToolStyle::DeepSeek => "deepseek",
-            ToolStyle::DeepSeekDsml => "deepseek-dsml",
-            ToolStyle::Glm => "glm",
-            ToolStyle::Kimi => "kimi",
-            ToolStyle::Harmony => "harmony",
-            ToolStyle::FunctionTag => "function-tag",
-        }
+        NAMES.split(' ').nth(self as usize).unwrap_or_default()
     }
 
     /// Returns the style of a name.
@@ -255,6 +249,13 @@ impl ToolStyle {
                 (None, ["<|channel|>commentary to=functions.", " <|constrain|>json<|message|>"], Json, "", "")
             }
             ToolStyle::FunctionTag => (None, ["<function=", ">"], Json, "</function>", "\n"),
+            ToolStyle::Lfm2 => (
+                Some(["<|tool_call_start|>[", "]<|tool_call_end|>"]),
+                ["", "("],
+                Parameters("python"),
+                ")",
+                ", ",
+            ),
         };
         let messages = self == ToolStyle::Harmony;
         CallSyntax { section, name, arguments, end, between, messages }

@@ -59,7 +59,10 @@ impl SyntaxCost {
 
     /// Returns the cost in a markup; `flexible` if all white space may be left out.
     pub(crate) fn markup(markup: &Markup, flexible: bool) -> SyntaxCost {
-        let comma = u32::from(markup.between == Gap::Line && !flexible);
+        let comma = match markup.between {
+            Gap::Comma => 1 + u32::from(!flexible),
+            gap => u32::from(gap == Gap::Line && !flexible),
+        };
         // The ends of names and values are a part of them.
         let each = markup.open.len() as u32 + comma;
         SyntaxCost { declared: each, undeclared: each, comma }

@@ -1,6 +1,7 @@
 //! Parameters of tool calls in the tag markup of several models.
 //!
-//! There is one tag per property, and strings are unescaped.
+//! There is one tag per property, and strings are unescaped. One style has no tags: the keyword
+//! arguments of a call in Python, whose strings have quotes and escapes.
 //!
 //! The front end of JSON Schema determines the objects that a schema allows. This module rewrites
 //! them: names and values between the texts of a [`Style`], strings without quotes and escapes,
@@ -44,6 +45,8 @@ pub(super) enum Style {
     DeepseekBlank,
     /// `<arg_key>NAME</arg_key><arg_value>VALUE</arg_value>`.
     Glm,
+    /// `NAME=VALUE`, the value a literal of Python. JSON is one but for three words.
+    Python,
 }
 
 /// The texts before a name, between it and its value, and after the value.
@@ -60,12 +63,13 @@ const MIN_UNDECLARED_NAMES: usize = 10_000;
 
 impl Style {
     /// All styles by name.
-    pub(super) const NAMED: [(&str, Style); 5] = [
+    pub(super) const NAMED: [(&str, Style); 6] = [
         ("qwen_xml", Style::Qwen),
         ("minimax_xml", Style::Minimax),
         ("deepseek_xml", Style::Deepseek),
         ("deepseek_v4_1_xml", Style::DeepseekBlank),
         ("glm_xml", Style::Glm),
+        ("python", Style::Python),
     ];
 
     pub(super) fn tags(self) -> Tags {
@@ -75,6 +79,8 @@ impl Style {
             Style::Deepseek => ["<｜DSML｜parameter name=\"", "\" string=\"", "</｜DSML｜parameter>"],
             Style::DeepseekBlank => ["<｜DSML｜ parameter name=\"", "\" string=\"", "</｜DSML｜ parameter>"],
             Style::Glm => ["<arg_key>", "</arg_key>", "</arg_value>"],
+            // Ends all calls: as a special token in the middle of a string it would end them, too.
+            Style::Python => ["", "=", "<|tool_call_end|>"],
         };
         Tags { open, named, close }
     }
@@ -84,11 +90,32 @@ impl Style {
         matches!(self, Style::Deepseek | Style::DeepseekBlank)
     }
 
+    /// Returns the names that undeclared parameters can have: those that [`is_name`](Self::is_name)
+    /// allows, or some of them.
+    fn names(self) -> &'static str {
+        match self {
+            Style::Python => r"[\p{L}_][\p{L}\p{N}_]*",
+            _ => r#"[\S&&[^\p{Cc}<>"]](?:[[^\s\p{Cc}<>"] ]*[\S&&[^\p{Cc}<>"]])?"#,
+        }
+    }
+
+    /// Returns true if a reader finds the end of a name, and all of the name.
+    fn is_name(self, name: &str) -> bool {
+        let inside = |c: char| match self {
+            Style::Python => c.is_alphanumeric() || "_.-".contains(c),
+            _ => !c.is_control() && !matches!(c, '<' | '>' | '"'),
+        };
+        !name.is_empty() && name.chars().all(inside) && name.trim() == name
+    }
+
     fn markup(self) -> Markup {
         let Tags { open, named, .. } = self.tags();
-        let (first, between) =
-            if self == Style::Glm { (Gap::MayLine, Gap::MayLine) } else { (Gap::None, Gap::Line) };
-        let last = if self == Style::Qwen { Gap::None } else { Gap::MayLine };
+        let [first, between, last] = match self {
+            Style::Glm => [Gap::MayLine; 3],
+            Style::Qwen => [Gap::None, Gap::Line, Gap::None],
+            Style::Python => [Gap::None, Gap::Comma, Gap::None],
+            _ => [Gap::None, Gap::Line, Gap::MayLine],
+        };
         Markup { open: open.into(), named: named.into(), first, between, last }
     }
 }
@@ -104,7 +131,7 @@ pub(super) struct Prepared {
 
 impl Prepared {
     pub(super) fn new(style: Style) -> Result<Self> {
-        Ok(Prepared { style, free: without(style.tags().close, false)?, names: regex::parse(NAMES)? })
+        Ok(Prepared { style, free: without(style.tags().close, false)?, names: regex::parse(style.names())? })
     }
 }
 
@@ -116,6 +143,7 @@ impl Prepared {
 pub(super) fn write(ir: &mut Ir, prepared: &Prepared, policy: &Policy) -> Result<()> {
     let Prepared { style, free, names } = prepared;
     let (style, tags) = (*style, style.tags());
+    let compares = (0..ir.len() as u32).any(|id| matches!(ir.node(NodeId(id)), Node::JsonUnique { .. }));
     let free_here = ir.append(free);
     let names_here = ir.append(names);
     let mut writer = Writer {
@@ -133,24 +161,19 @@ pub(super) fn write(ir: &mut Ir, prepared: &Prepared, policy: &Policy) -> Result
         values: FxHashMap::default(),
         objects: Vec::new(),
         any: None,
+        words: style == Style::Python && !compares,
     };
     let root = writer.root()?;
     writer.finish_rules();
-    ir.marks.extend([tags.open, tags.named, tags.close].map(str::to_owned));
+    match style {
+        Style::Python => ir.marks.push(tags.close.to_owned()),
+        _ => ir.marks.extend([tags.open, tags.named, tags.close].map(str::to_owned)),
+    }
     if style == Style::Glm {
         ir.marks.push("<arg_value>".to_owned());
     }
     ir.set_root(root);
     Ok(())
-}
-
-/// The names that undeclared parameters can have: those that [`is_name`] allows.
-const NAMES: &str = r#"[\S&&[^\p{Cc}<>"]](?:[[^\s\p{Cc}<>"] ]*[\S&&[^\p{Cc}<>"]])?"#;
-
-/// Returns true if a reader finds the end of a name, and all of the name.
-fn is_name(name: &str) -> bool {
-    let inside = |c: char| !c.is_control() && !matches!(c, '<' | '>' | '"');
-    !name.is_empty() && name.chars().all(inside) && name.trim() == name
 }
 
 fn unsupported(message: impl Into<String>) -> Error {
@@ -187,6 +210,9 @@ struct Writer<'a> {
     objects: Vec<NodeId>,
     /// Any JSON value without a closing text in it, and any such value that is not a string.
     any: Option<(RuleId, NodeId)>,
+    /// True if `true`, `false` and `null` become the words of Python. Items that are compared with each
+    /// other stay JSON.
+    words: bool,
 }
 
 impl Writer<'_> {
@@ -226,11 +252,14 @@ impl Writer<'_> {
             if *self.ir.node(property.value) == Node::Never {
                 continue;
             }
-            if !is_name(&property.name) {
+            if !self.style.is_name(&property.name) {
                 let message = format!("a parameter cannot have the name {:?}", property.name);
-                return Err(unsupported(message).hint(
-                    "names have no `<`, `>` and `\"`, no control characters and no white space at their ends",
-                ));
+                return Err(unsupported(message).hint(match self.style {
+                    Style::Python => "in Python, names are letters, digits and `_`; `-` and `.` are taken, too",
+                    _ => {
+                        "names have no `<`, `>` and `\"`, no control characters and no white space at their ends"
+                    }
+                }));
             }
             property.value = self.value(property.value)?;
         }
@@ -290,6 +319,9 @@ impl Writer<'_> {
     /// Returns a value in the markup, after its name and with its closing text. The closing text is
     /// included because a rule for the text alone could end after each of its characters.
     fn value(&mut self, node: NodeId) -> Result<NodeId> {
+        if self.style == Style::Python {
+            return self.clean_below(node);
+        }
         if let Some(&known) = self.values.get(&node) {
             return Ok(known);
         }
@@ -361,7 +393,7 @@ impl Writer<'_> {
     /// Prepends the text between a name and its value.
     fn after_name(&mut self, text: bool, value: Vec<NodeId>) -> NodeId {
         let mut parts = match self.style {
-            Style::Qwen | Style::Minimax => Vec::new(),
+            Style::Qwen | Style::Minimax | Style::Python => Vec::new(),
             Style::Deepseek | Style::DeepseekBlank => {
                 vec![self.ir.bytes(if text { "true\">" } else { "false\">" })]
             }

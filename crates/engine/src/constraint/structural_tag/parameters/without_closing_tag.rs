@@ -1,7 +1,7 @@
 //! Removes the closing text of a parameter from the JSON values inside it.
 //!
 //! The closing text is removed from all languages of strings and names. Nodes that contain such
-//! languages are rebuilt, each once.
+//! languages are rebuilt, each once. In Python, three words are spelled differently.
 //!
 //! # Cost
 //! Linear in the nodes, plus a product of automata for each pattern that can produce a `<`.
@@ -13,7 +13,7 @@
 use rustc_hash::FxHashSet;
 
 use super::{Writer, unsupported};
-use crate::constraint::ir::{Extra, Ir, Node, NodeId, Object, RuleId};
+use crate::constraint::ir::{ByteString, Extra, Ir, Node, NodeId, Object, RuleId};
 use crate::constraint::json_schema;
 use crate::constraint::regular::intersect;
 use crate::error::Result;
@@ -90,6 +90,7 @@ impl Writer<'_> {
         let schema = r#"{"type": ["number", "boolean", "null"]}"#;
         let scalars = json_schema::parse(schema, self.policy)?;
         let scalars = self.ir.append(&scalars);
+        let scalars = if self.words { self.clean_below(scalars)? } else { scalars };
         let array = Node::JsonArray { prefix: Vec::new(), rest: Some(this), min: 0, max: None };
         let array = self.ir.push(array);
         let extra = vec![Extra { keys: Some(self.free_here), value: this }];
@@ -118,15 +119,9 @@ impl Writer<'_> {
                 Node::JsonObject(object) if object.markup.is_none() => {
                     Node::JsonObject(Box::new(self.clean_names(*object)?))
                 }
-                Node::Bytes(word) => {
-                    self.require_no_closing_tag(&String::from_utf8_lossy(&word))?;
-                    Node::Bytes(word)
-                }
+                Node::Bytes(word) => Node::Bytes(self.clean_word(&word)?),
                 Node::Literals(words) => {
-                    words
-                        .iter()
-                        .try_for_each(|word| self.require_no_closing_tag(&String::from_utf8_lossy(word)))?;
-                    Node::Literals(words)
+                    Node::Literals(words.iter().map(|word| self.clean_word(word)).collect::<Result<_>>()?)
                 }
                 node => node,
             };
@@ -134,6 +129,24 @@ impl Writer<'_> {
             self.made.insert(id, clean);
         }
         Ok(self.made.get(&root).copied().unwrap_or(root))
+    }
+
+    /// Returns a literal in the spelling of the style.
+    fn clean_word(&self, word: &ByteString) -> Result<ByteString> {
+        let text = String::from_utf8_lossy(word);
+        self.require_no_closing_tag(&text)?;
+        if !self.words {
+            return Ok(word.clone());
+        }
+        // The parts outside of strings are every second one, once no quote is escaped.
+        let hidden = text.replace("\\\\", "\u{1}").replace("\\\"", "\u{2}");
+        let python =
+            |part: &str| part.replace("true", "True").replace("false", "False").replace("null", "None");
+        let parts = hidden.split('"').enumerate();
+        let parts: Vec<String> =
+            parts.map(|(i, part)| if i % 2 == 0 { python(part) } else { part.to_owned() }).collect();
+        let shown = parts.join("\"").replace('\u{2}', "\\\"").replace('\u{1}', "\\\\");
+        Ok(ByteString::from_slice(shown.as_bytes()))
     }
 
     /// Defines the rules of the rebuilt JSON.
