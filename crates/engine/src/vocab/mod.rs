@@ -71,8 +71,8 @@ pub struct Vocabulary {
 
 struct VocabularyInner {
     tokenizer: Tokenizer,
-    /// True if the tokenizer knows bytes only, and no merges.
-    bare: bool,
+    /// What encodes texts of an output.
+    encoder: Encoder,
     spelling: TokenSpelling,
     /// The same tokenizer reading special tokens as text, created when a text first contains one.
     literal: OnceLock<Tokenizer>,
@@ -103,6 +103,16 @@ struct VocabularyInner {
     max_token_len: usize,
     /// All tokens with their numbers of characters, longest first.
     by_length: OnceLock<Vec<(usize, TokenId)>>,
+}
+
+/// What encodes texts.
+enum Encoder {
+    /// The tokenizer.
+    Tokenizer,
+    /// The tokens alone, the longest first: the tokenizer knows bytes only, and no merges.
+    Longest,
+    /// A function of the caller.
+    Function(Box<dyn Fn(&str) -> Result<Vec<TokenId>> + Send + Sync>),
 }
 
 impl std::fmt::Debug for Vocabulary {
@@ -185,7 +195,7 @@ impl Vocabulary {
     /// Returns true if texts are encoded as the tokenizer does. False if only the bytes of the
     /// tokens are known: then texts are encoded in the longest tokens.
     pub fn has_tokenizer(&self) -> bool {
-        !self.inner.bare
+        !matches!(self.inner.encoder, Encoder::Longest)
     }
 
     fn inner(tokenizer: Tokenizer, spelling: TokenSpelling) -> Result<VocabularyInner> {
@@ -217,7 +227,7 @@ impl Vocabulary {
         let max_token_len = tokens.pairs().map(|(b, _)| b.len()).max().unwrap_or(0);
         VocabularyInner {
             tokenizer,
-            bare: false,
+            encoder: Encoder::Tokenizer,
             spelling,
             literal: OnceLock::new(),
             memo: EncodeCache::default(),
@@ -335,8 +345,10 @@ impl Vocabulary {
     /// # Errors
     /// Fails if the tokenizer rejects the text.
     pub fn encode(&self, text: &str) -> Result<Vec<TokenId>> {
-        if self.inner.bare {
-            return self.encode_longest(text);
+        match &self.inner.encoder {
+            Encoder::Tokenizer => {}
+            Encoder::Longest => return self.encode_longest(text),
+            Encoder::Function(encode) => return self.checked(encode(text)?),
         }
         let spelled = || self.inner.special_texts.iter().any(|s| text.contains(s.as_str()));
         let tokenizer = if self.inner.normalises_special || spelled() {
@@ -345,6 +357,17 @@ impl Vocabulary {
             &self.inner.tokenizer
         };
         encode_with(tokenizer, text)
+    }
+
+    /// Refuses tokens that the vocabulary does not have.
+    fn checked(&self, tokens: Vec<TokenId>) -> Result<Vec<TokenId>> {
+        match tokens.iter().find(|id| **id as usize >= self.len()) {
+            Some(id) => {
+                let message = format!("a text became the token {id}; there are {} tokens", self.len());
+                Err(Error::new(ErrorKind::Tokenizer, message))
+            }
+            None => Ok(tokens),
+        }
     }
 
     fn encode_longest(&self, text: &str) -> Result<Vec<TokenId>> {
