@@ -121,15 +121,15 @@ static void wrong_texts(const ffwd_vocabulary *vocabulary) {
   ffwd_error *error;
   EXPECT(ffwd_constraint_new("json_schema", TEXT("{\"properties\": {\"a\": {\"type\": \"strin\"}}}"), NULL,
                              &constraint, &error) == FFWD_STATUS_INVALID_SCHEMA);
-  EXPECT(!constraint && !strcmp(ffwd_error_pointer(error), "/properties/a/type") && ffwd_error_hint(error));
-  EXPECT(ffwd_error_status(error) == FFWD_STATUS_INVALID_SCHEMA && strstr(ffwd_error_text(error), "hint: "));
+  EXPECT(!constraint && !strcmp(ffwd_error_pointer(error), "/properties/a/type"));
+  EXPECT(ffwd_error_status(error) == FFWD_STATUS_INVALID_SCHEMA && strstr(ffwd_error_text(error), "#/properties"));
   ffwd_error_free(error);
   EXPECT(ffwd_constraint_new("gbnf", TEXT("root ::= \"a\"\n  | nothing"), NULL, &constraint, &error) ==
          FFWD_STATUS_INVALID_PATTERN);
   EXPECT(ffwd_error_line(error) == 2 && ffwd_error_column(error) > 1 && !ffwd_error_pointer(error));
   ffwd_error_free(error);
   EXPECT(ffwd_constraint_new("json_shema", TEXT("{}"), NULL, &constraint, &error) == FFWD_STATUS_INVALID_OPTION);
-  EXPECT(strstr(ffwd_error_hint(error), "json_schema"));
+  EXPECT(strstr(ffwd_error_hint(error), "json_schema") && strstr(ffwd_error_text(error), "hint: "));
   ffwd_error_free(error);
   EXPECT(ffwd_constraint_new("regex", TEXT("a"), "{\"strikt\": true}", &constraint, &error) ==
          FFWD_STATUS_INVALID_OPTION);
