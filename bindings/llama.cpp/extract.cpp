@@ -6,11 +6,9 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <fstream>
 #include <iterator>
 #include <memory>
-#include <stdexcept>
 #include <string>
 
 #include "ffwd_decoder.h"
@@ -69,19 +67,11 @@ static std::string read(const std::string & path) {
     return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// Frees what a C library made.
+// Frees what llama.cpp made.
 template <auto function> struct release {
     template <class T> void operator()(T * object) const { function(object); }
 };
 template <class T, auto function> using owned = std::unique_ptr<T, release<function>>;
-
-static void check(ffwd_status status, ffwd_error * error) {
-    if (status != FFWD_STATUS_OK) {
-        const std::string message = ffwd_error_text(error);
-        ffwd_error_free(error);
-        throw std::runtime_error(message);
-    }
-}
 
 // The prompt as the model's own template has it. What the texts share comes first.
 static std::vector<llama_token> prompt_of(const llama_model * model, const std::string & schema, const std::string & text) {
@@ -154,21 +144,13 @@ static void run(const arguments & a) {
     }
 
     const std::string schema = read(a.files[1]);
-    ffwd_error * error = nullptr;
-    ffwd_vocabulary * made = nullptr;
-    check(ffwd_vocabulary_of(model.get(), &made, &error), error);
-    owned<ffwd_vocabulary, ffwd_vocabulary_free> vocabulary(made);
-    ffwd_constraint * parsed = nullptr;
-    check(ffwd_constraint_new("json_schema", schema.data(), schema.size(), nullptr, &parsed, &error), error);
-    owned<ffwd_constraint, ffwd_constraint_free> constraint(parsed);
-    ffwd_grammar * compiled = nullptr;
-    check(ffwd_grammar_new(vocabulary.get(), constraint.get(), &compiled, &error), error);
-    owned<ffwd_grammar, ffwd_grammar_free> grammar(compiled);
+    const ffwd::Vocabulary vocabulary = ffwd_vocabulary_of(model.get());
+    const ffwd::Grammar grammar(vocabulary, ffwd::Constraint("json_schema", schema));
     for (size_t i = 0; const char * warning = ffwd_grammar_warning(grammar.get(), i); i++) {
         std::fprintf(stderr, "warning: %s\n", warning);
     }
 
-    llama_sampler * sampler = ffwd_sampler_init(vocabulary.get(), grammar.get());
+    llama_sampler * sampler = ffwd_sampler_init(vocabulary, grammar);
     owned<llama_sampler, llama_sampler_free> chain(chain_of(sampler, a));
     std::vector<llama_token> before;
     for (size_t i = 2; i < a.files.size(); i++) {

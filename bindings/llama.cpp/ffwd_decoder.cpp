@@ -102,18 +102,19 @@ std::vector<llama_token> ffwd_decoder::draft() {
     const size_t limit = std::min<size_t>(options.max_draft, context > used ? context - used : 0);
     // The prompt's last token is no part of the answer: nothing of the answer joins it.
     const int64_t last = text.size() > prompt_size ? text.back() : -1;
-    std::vector<uint32_t> out(limit);
+    ffwd::Tokens out(limit);
     size_t count = 0;
-    ffwd_matcher_forced_draft(matcher, last, out.data(), limit, &count, nullptr);
+    ffwd::detail::check([&](auto error) {
+        ffwd_matcher_forced_draft(matcher.get(), last, out.data(), limit, &count, error);
+    });
     out.resize(std::min(count, limit));
-    forced = (int32_t) out.size();
-    if (options.copy && out.size() < limit && pause == 0) {
-        const auto copy = copies({out.begin(), out.end()}, std::min<size_t>(limit - out.size(), copy_size));
+    const size_t run = out.size();
+    if (options.copy && run < limit && pause == 0) {
+        const auto copy = copies({out.begin(), out.end()}, std::min<size_t>(limit - run, copy_size));
         out.insert(out.end(), copy.begin(), copy.end());
     }
-    ffwd_matcher_validate(matcher, out.data(), out.size(), &count, nullptr);
-    out.resize(count);
-    forced = std::min(forced, (int32_t) count);
+    out.resize(matcher.validate(out));
+    forced = (int32_t) std::min(run, out.size());
     return {out.begin(), out.end()};
 }
 

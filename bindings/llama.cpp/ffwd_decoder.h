@@ -52,7 +52,7 @@ private:
 
     llama_context * ctx;
     llama_sampler * chain;
-    ffwd_matcher * matcher;
+    ffwd::Matcher & matcher;
     const llama_vocab * vocab;
     ffwd_decoder_options options;
     llama_batch batch;

@@ -2,51 +2,39 @@
 
 #include <algorithm>
 #include <cmath>
-#include <stdexcept>
-#include <string>
 
 namespace {
 
-// Bits of a mask, and whether they are those of the state.
 struct state {
-    ffwd_matcher * matcher;
+    ffwd::Matcher matcher;
     std::vector<uint32_t> mask; // bit t % 32 of word t / 32 is token t
-    bool filled;
+    bool filled = false;        // the mask is that of the matcher
 };
 
 state & of(const llama_sampler * sampler) { return *(state *) sampler->ctx; }
-
-// Throws if a call failed that fails only if it is used wrongly.
-void check(ffwd_status status, ffwd_error * error) {
-    if (status != FFWD_STATUS_OK) {
-        const std::string message = ffwd_error_text(error);
-        ffwd_error_free(error);
-        throw std::runtime_error(message);
-    }
-}
 
 const char * name(const llama_sampler *) { return "ffwd"; }
 
 void accept(llama_sampler * sampler, llama_token token) {
     state & s = of(sampler);
     // Programs go on to tell samplers of end tokens.
-    if (ffwd_matcher_is_finished(s.matcher)) {
+    if (s.matcher.is_finished()) {
         return;
     }
-    ffwd_error * error = nullptr;
-    check(ffwd_matcher_accept(s.matcher, (uint32_t) token, &error), error);
+    if (!s.matcher.accept((uint32_t) token)) {
+        throw std::runtime_error("token " + std::to_string(token) + " is not legal here");
+    }
     s.filled = false;
 }
 
 void apply(llama_sampler * sampler, llama_token_data_array * candidates) {
     state & s = of(sampler);
     if (!s.filled) {
-        ffwd_error * error = nullptr;
-        check(ffwd_matcher_fill(s.matcher, s.mask.data(), s.mask.size(), &error), error);
+        s.matcher.fill(s.mask);
         s.filled = true;
     }
-    const uint32_t width = 32 * (uint32_t) s.mask.size();
     // The order stays, so a sorted array stays sorted.
+    const uint32_t width = 32 * (uint32_t) s.mask.size();
     size_t kept = 0;
     for (size_t i = 0; i < candidates->size; i++) {
         const uint32_t token = (uint32_t) candidates->data[i].id;
@@ -54,51 +42,21 @@ void apply(llama_sampler * sampler, llama_token_data_array * candidates) {
             candidates->data[kept++] = candidates->data[i];
         }
     }
-    if (kept > 0) {
-        candidates->size = kept;
-    } else {
-        for (size_t i = 0; i < candidates->size; i++) {
-            candidates->data[i].logit = -INFINITY;
-        }
+    for (size_t i = 0; kept == 0 && i < candidates->size; i++) {
+        candidates->data[i].logit = -INFINITY;
     }
+    candidates->size = kept > 0 ? kept : candidates->size;
     candidates->selected = -1;
 }
 
 void reset(llama_sampler * sampler) {
-    state & s = of(sampler);
-    ffwd_error * error = nullptr;
-    check(ffwd_matcher_reset(s.matcher, &error), error);
-    s.filled = false;
+    of(sampler).matcher.reset();
+    of(sampler).filled = false;
 }
 
-llama_sampler * make(ffwd_matcher * matcher, size_t words);
+llama_sampler * clone(const llama_sampler * sampler) { return llama_sampler_init(sampler->iface, new state(of(sampler))); }
 
-llama_sampler * clone(const llama_sampler * sampler) {
-    ffwd_matcher * copy = nullptr;
-    ffwd_error * error = nullptr;
-    check(ffwd_matcher_fork(of(sampler).matcher, &copy, &error), error);
-    return make(copy, of(sampler).mask.size());
-}
-
-void release(llama_sampler * sampler) {
-    ffwd_matcher_free(of(sampler).matcher);
-    delete &of(sampler);
-}
-
-llama_sampler * make(ffwd_matcher * matcher, size_t words) {
-    // Fields that only newer versions of llama.cpp have stay null.
-    static llama_sampler_i functions = [] {
-        llama_sampler_i i = {};
-        i.name = name;
-        i.accept = accept;
-        i.apply = apply;
-        i.reset = reset;
-        i.clone = clone;
-        i.free = release;
-        return i;
-    }();
-    return llama_sampler_init(&functions, new state{matcher, std::vector<uint32_t>(words), false});
-}
+void release(llama_sampler * sampler) { delete &of(sampler); }
 
 int64_t token_bytes(void * user, uint32_t id, uint8_t * bytes, size_t capacity) {
     const auto * vocab = (const llama_vocab *) user;
@@ -131,9 +89,9 @@ int64_t encode(void * user, const char * text, size_t length, uint32_t * ids, si
 
 } // namespace
 
-ffwd_status ffwd_vocabulary_of(const llama_model * model, ffwd_vocabulary ** out, ffwd_error ** error) {
+ffwd::Vocabulary ffwd_vocabulary_of(const llama_model * model) {
     const llama_vocab * vocab = llama_model_get_vocab(model);
-    std::vector<uint32_t> ends;
+    ffwd::Tokens ends;
     for (llama_token token = 0; token < llama_vocab_n_tokens(vocab); token++) {
         if (llama_vocab_is_eog(vocab, token)) {
             ends.push_back((uint32_t) token);
@@ -146,15 +104,22 @@ ffwd_status ffwd_vocabulary_of(const llama_model * model, ffwd_vocabulary ** out
     tokens.end_count = ends.size();
     tokens.encode = encode;
     tokens.user = (void *) vocab;
-    return ffwd_vocabulary_from_tokens(&tokens, out, error);
+    return ffwd::Vocabulary(tokens);
 }
 
-llama_sampler * ffwd_sampler_init(const ffwd_vocabulary * vocabulary, const ffwd_grammar * grammar) {
-    ffwd_matcher * matcher = nullptr;
-    if (ffwd_matcher_new(grammar, &matcher, nullptr) != FFWD_STATUS_OK) {
-        return nullptr;
-    }
-    return make(matcher, ffwd_vocabulary_mask_words(vocabulary));
+llama_sampler * ffwd_sampler_init(const ffwd::Vocabulary & vocabulary, const ffwd::Grammar & grammar) {
+    // Fields that only newer versions of llama.cpp have stay null.
+    static llama_sampler_i functions = [] {
+        llama_sampler_i i = {};
+        i.name = name;
+        i.accept = accept;
+        i.apply = apply;
+        i.reset = reset;
+        i.clone = clone;
+        i.free = release;
+        return i;
+    }();
+    return llama_sampler_init(&functions, new state{ffwd::Matcher(grammar), std::vector<uint32_t>(vocabulary.mask_words())});
 }
 
-ffwd_matcher * ffwd_sampler_matcher(const llama_sampler * sampler) { return of(sampler).matcher; }
+ffwd::Matcher & ffwd_sampler_matcher(const llama_sampler * sampler) { return of(sampler).matcher; }
