@@ -3,14 +3,23 @@
 #include <algorithm>
 #include <stdexcept>
 
-// A copy begins where this many of the last tokens occur before, or fewer if there is no such place.
-static const size_t LONGEST_MATCH = 4;
 static const int32_t SHORTEST_COPY = 4, FAILURES = 4, LONGEST_PAUSE = 32;
+static const size_t CANDIDATES = 6; // copies that are looked at
+
+static std::string text_of(const llama_vocab * vocab, const std::vector<llama_token> & tokens) {
+    std::string text(8 * tokens.size() + 64, '\0');
+    int32_t size = llama_detokenize(vocab, tokens.data(), (int32_t) tokens.size(), text.data(), (int32_t) text.size(), false, false);
+    if (size < 0) {
+        text.resize((size_t) -size);
+        size = llama_detokenize(vocab, tokens.data(), (int32_t) tokens.size(), text.data(), (int32_t) text.size(), false, false);
+    }
+    return text.substr(0, (size_t) std::max(0, size));
+}
 
 ffwd_decoder::ffwd_decoder(llama_context * ctx, llama_sampler * chain, llama_sampler * constraint,
                            std::vector<llama_token> prompt, ffwd_decoder_options options)
     : ctx(ctx), chain(chain), matcher(ffwd_sampler_matcher(constraint)), options(options), text(std::move(prompt)),
-      prompt_size(text.size()) {
+      copies(text_of(llama_model_get_vocab(llama_get_model(ctx)), text)), prompt_size(text.size()) {
     const llama_model * model = llama_get_model(ctx);
     vocab = llama_model_get_vocab(model);
     if (text.empty()) {
@@ -53,6 +62,9 @@ std::vector<llama_token> ffwd_decoder::step() {
     }
     // The token chosen last is not in the cache, nor is what the draft had behind the others.
     text.insert(text.end(), given.begin(), given.end());
+    for (llama_token token : given) {
+        copies.extend(ffwd_token_text(vocab, token));
+    }
     cached = text.size() - 1;
     if (accepted < (int32_t) drafted.size()) {
         cut();
@@ -96,47 +108,101 @@ int32_t ffwd_decoder::decode(const std::vector<llama_token> & tokens, int32_t ro
     return batch.n_tokens - rows;
 }
 
-// Legal tokens to verify: forced ones, then a copy.
+// Legal tokens to verify: forced ones and copies in turn.
 std::vector<llama_token> ffwd_decoder::draft() {
     const size_t used = text.size() + 1, context = llama_n_ctx_seq(ctx);
     const size_t limit = std::min<size_t>(options.max_draft, context > used ? context - used : 0);
-    // The prompt's last token is no part of the answer: nothing of the answer joins it.
-    const int64_t last = text.size() > prompt_size ? text.back() : -1;
-    ffwd::Tokens out(limit);
-    size_t count = 0;
-    ffwd::detail::check([&](auto error) {
-        ffwd_matcher_forced_draft(matcher.get(), last, out.data(), limit, &count, error);
-    });
-    out.resize(std::min(count, limit));
-    const size_t run = out.size();
-    if (options.copy && run < limit && pause == 0) {
-        const auto copy = copies({out.begin(), out.end()}, std::min<size_t>(limit - run, copy_size));
-        out.insert(out.end(), copy.begin(), copy.end());
+    ffwd::Tokens out;
+    forced = 0;
+    if (limit == 0) {
+        return {};
     }
-    out.resize(matcher.validate(out));
-    forced = (int32_t) std::min(run, out.size());
+    ffwd::Matcher state(matcher);
+    add_forced(state, out, limit);
+    forced = (int32_t) out.size();
+    if (options.copy && pause == 0) {
+        const size_t most = std::min(limit, out.size() + (size_t) copy_size);
+        // What is forced behind a copy costs as much as the copy if that was wrong.
+        while (out.size() < most && add_copy(state, out, most) && add_forced(state, out, most)) {
+        }
+    }
     return {out.begin(), out.end()};
 }
 
-// What follows the last tokens of the text and `behind` elsewhere in the text, at most `limit` tokens. The longest
-// match decides, then the latest one.
-std::vector<llama_token> ffwd_decoder::copies(const std::vector<llama_token> & behind, size_t limit) const {
-    std::vector<llama_token> tail(text.end() - std::min(text.size(), LONGEST_MATCH), text.end());
-    tail.insert(tail.end(), behind.begin(), behind.end());
-    size_t best = 0, found = 0; // the length of the match, and where what follows it begins
-    for (size_t end = text.size() - 1; end > 0; end--) {
-        size_t length = 0;
-        while (length < std::min({LONGEST_MATCH, tail.size(), end}) && text[end - 1 - length] == tail[tail.size() - 1 - length]) {
-            length++;
+// The token in front of what comes behind a draft, or -1. The prompt's last token is no part of the answer: nothing
+// of the answer joins it.
+int64_t ffwd_decoder::last_of(const ffwd::Tokens & draft) const {
+    return !draft.empty() ? (int64_t) draft.back() : text.size() > prompt_size ? text.back() : -1;
+}
+
+// Appends what the grammar forces. False if that is nothing.
+bool ffwd_decoder::add_forced(ffwd::Matcher & state, ffwd::Tokens & draft, size_t limit) const {
+    ffwd::Tokens run(limit - draft.size());
+    size_t count = 0;
+    ffwd::detail::check([&](auto error) {
+        ffwd_matcher_forced_draft(state.get(), last_of(draft), run.data(), run.size(), &count, error);
+    });
+    run.resize(std::min(count, run.size()));
+    run.resize(state.validate(run));
+    for (uint32_t token : run) {
+        state.accept(token);
+    }
+    draft.insert(draft.end(), run.begin(), run.end());
+    return !run.empty();
+}
+
+// Appends the rest of the value as the prompt has it; of several places the one of which most is legal. Where the
+// value is likely to end there, what ends it and is forced behind belongs to it: one token often spans both.
+bool ffwd_decoder::add_copy(ffwd::Matcher & state, ffwd::Tokens & draft, size_t limit) const {
+    ffwd_copies now = copies;
+    for (uint32_t token : draft) {
+        now.extend(ffwd_token_text(vocab, (llama_token) token));
+    }
+    ffwd::Tokens best;
+    for (const ffwd_copy & copy : now.find(CANDIDATES)) {
+        ffwd::Tokens tokens = tokens_behind(last_of(draft), copy.text);
+        size_t legal = state.validate(tokens);
+        if (legal == tokens.size() && copy.complete) {
+            for (const char * end : {now.in_string() ? "\"" : ",", "}"}) {
+                ffwd::Matcher ahead(state);
+                bool ends = true;
+                for (uint32_t token : tokens_behind(-1, copy.text + end)) {
+                    ends = ends && ahead.accept(token);
+                }
+                if (ends) {
+                    const auto run = ffwd::detail::list<uint8_t>([&](auto bytes, auto room, auto count, auto error) {
+                        ffwd_matcher_forced_bytes(ahead.get(), bytes, room, count, error);
+                    });
+                    tokens = tokens_behind(last_of(draft), copy.text + end + std::string(run.begin(), run.end()));
+                    legal = state.validate(tokens);
+                    break;
+                }
+            }
         }
-        if (length > best) {
-            best = length, found = end;
+        if (legal > best.size()) {
+            best.assign(tokens.begin(), tokens.begin() + legal);
         }
     }
-    if (best == 0) {
-        return {};
+    best.resize(std::min(best.size(), limit - draft.size()));
+    for (uint32_t token : best) {
+        state.accept(token);
     }
-    return std::vector<llama_token>(text.begin() + found, text.begin() + std::min(text.size(), found + limit));
+    draft.insert(draft.end(), best.begin(), best.end());
+    return !best.empty();
+}
+
+// A text as the tokenizer writes it behind a token, or by itself if it would join them otherwise.
+ffwd::Tokens ffwd_decoder::tokens_behind(int64_t last, const std::string & bytes) const {
+    const std::string before = last < 0 ? "" : ffwd_token_text(vocab, (llama_token) last);
+    ffwd::Tokens out = ffwd_encode(vocab, before + bytes);
+    if (last < 0) {
+        return out;
+    }
+    if (!out.empty() && out[0] == (uint32_t) last) {
+        out.erase(out.begin());
+        return out;
+    }
+    return ffwd_encode(vocab, bytes);
 }
 
 // Copies grow while they are right. After several failures there are none for a while.

@@ -1,18 +1,19 @@
 // Decoding with drafts: several tokens in one llama_decode, and the answer of plain decoding.
 //
-// A draft is the text that the grammar leaves no choice about, in the model's own tokens, and then a copy of
-// what followed the last tokens earlier in the text. The sampler chooses at each position of the draft, with the
-// mask of that position, as it would without one. The first token that differs replaces the draft's, and the
-// cache is cut back. So an answer is the same, greedy or sampled, up to the rounding of batches of other sizes.
+// A draft is the text that the grammar leaves no choice about, in the model's own tokens, the rest of a value as the
+// prompt has it, and so on. The sampler chooses at each position of the draft, with the mask of that position, as it
+// would without one. The first token that differs replaces the draft's, and the cache is cut back. So an answer is
+// the same, greedy or sampled, up to the rounding of batches of other sizes.
 //
 // Models whose memory cannot be cut back (recurrent and hybrid ones) are decoded without drafts.
 #pragma once
 
+#include "ffwd_copies.h"
 #include "ffwd_sampler.h"
 
 struct ffwd_decoder_options {
     int32_t max_draft = 16;  // most tokens to verify in one llama_decode; 0 is plain decoding
-    bool copy = true;        // draft copies of the prompt and of the answer, too
+    bool copy = true;        // draft values that the prompt has, too
     llama_seq_id seq = 0;    // the sequence of the cache
     int32_t cached = 0;      // how many of the prompt's first tokens the cache has; others in it are removed
 };
@@ -45,7 +46,10 @@ public:
 
 private:
     std::vector<llama_token> draft();
-    std::vector<llama_token> copies(const std::vector<llama_token> & behind, size_t limit) const;
+    bool add_forced(ffwd::Matcher & state, ffwd::Tokens & draft, size_t limit) const;
+    bool add_copy(ffwd::Matcher & state, ffwd::Tokens & draft, size_t limit) const;
+    ffwd::Tokens tokens_behind(int64_t last, const std::string & bytes) const;
+    int64_t last_of(const ffwd::Tokens & draft) const;
     int32_t decode(const std::vector<llama_token> & tokens, int32_t rows);
     void cut();
     void learn(int32_t copied, int32_t accepted);
@@ -57,9 +61,10 @@ private:
     ffwd_decoder_options options;
     llama_batch batch;
     std::vector<llama_token> text; // the prompt and the answer
+    ffwd_copies copies;
     size_t prompt_size;
     size_t cached;         // tokens of `text` in the cache
-    int32_t forced = 0;    // tokens of the last draft that the grammar forced
+    int32_t forced = 0;    // first tokens of the last draft, which the grammar forced
     int32_t copy_size = 8; // tokens to copy next: more after copies that were right
     int32_t failures = 0;  // copies in a row of which nothing was right
     int32_t pause = 0;     // forwards without a copy

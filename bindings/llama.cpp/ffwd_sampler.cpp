@@ -58,6 +58,13 @@ llama_sampler * clone(const llama_sampler * sampler) { return llama_sampler_init
 
 void release(llama_sampler * sampler) { delete &of(sampler); }
 
+std::vector<llama_token> tokenize(const llama_vocab * vocab, const std::string & text) {
+    std::vector<llama_token> out(text.size() + 2);
+    const int32_t n = llama_tokenize(vocab, text.data(), (int32_t) text.size(), out.data(), (int32_t) out.size(), false, false);
+    out.resize((size_t) std::max(0, n));
+    return out;
+}
+
 int64_t token_bytes(void * user, uint32_t id, uint8_t * bytes, size_t capacity) {
     const auto * vocab = (const llama_vocab *) user;
     const int no_text = LLAMA_TOKEN_ATTR_UNKNOWN | LLAMA_TOKEN_ATTR_UNUSED | LLAMA_TOKEN_ATTR_CONTROL;
@@ -68,26 +75,31 @@ int64_t token_bytes(void * user, uint32_t id, uint8_t * bytes, size_t capacity) 
     return n < 0 ? -n : n;
 }
 
-// Text in the tokens of the model, without special ones.
-std::vector<llama_token> tokenize(const llama_vocab * vocab, const std::string & text) {
-    std::vector<llama_token> out(text.size() + 2);
-    out.resize((size_t) std::max(0, llama_tokenize(vocab, text.data(), (int32_t) text.size(), out.data(), (int32_t) out.size(), false, false)));
-    return out;
-}
-
 int64_t encode(void * user, const char * text, size_t length, uint32_t * ids, size_t capacity) {
-    const auto * vocab = (const llama_vocab *) user;
-    // SentencePiece tokenizers put a space before a text, but not behind a line break.
-    const std::string before = llama_vocab_type(vocab) == LLAMA_VOCAB_TYPE_SPM ? "\n" : "";
-    const size_t skip = before.empty() ? 0 : tokenize(vocab, before).size();
-    const std::vector<llama_token> tokens = tokenize(vocab, before + std::string(text, length));
-    for (size_t i = skip; i < tokens.size() && i - skip < capacity; i++) {
-        ids[i - skip] = (uint32_t) tokens[i];
-    }
-    return (int64_t) tokens.size() - (int64_t) skip;
+    const ffwd::Tokens tokens = ffwd_encode((const llama_vocab *) user, std::string(text, length));
+    std::copy_n(tokens.begin(), std::min(tokens.size(), capacity), ids);
+    return (int64_t) tokens.size();
 }
 
 } // namespace
+
+ffwd::Tokens ffwd_encode(const llama_vocab * vocab, const std::string & text) {
+    // SentencePiece tokenizers put a space before a text, but not behind a line break.
+    const std::string before = llama_vocab_type(vocab) == LLAMA_VOCAB_TYPE_SPM ? "\n" : "";
+    const std::vector<llama_token> tokens = tokenize(vocab, before + text);
+    const size_t skip = before.empty() ? 0 : tokenize(vocab, before).size();
+    return ffwd::Tokens(tokens.begin() + std::min(skip, tokens.size()), tokens.end());
+}
+
+std::string ffwd_token_text(const llama_vocab * vocab, llama_token token) {
+    std::string text(64, '\0');
+    int64_t size = token_bytes((void *) vocab, (uint32_t) token, (uint8_t *) text.data(), text.size());
+    if (size > (int64_t) text.size()) {
+        text.resize((size_t) size);
+        size = token_bytes((void *) vocab, (uint32_t) token, (uint8_t *) text.data(), text.size());
+    }
+    return text.substr(0, (size_t) std::max<int64_t>(0, size));
+}
 
 ffwd::Vocabulary ffwd_vocabulary_of(const llama_model * model) {
     const llama_vocab * vocab = llama_model_get_vocab(model);

@@ -18,3 +18,7 @@ llama_sampler * ffwd_sampler_init(const ffwd::Vocabulary & vocabulary, const ffw
 
 // The matcher of such a sampler, for questions about its state. Only the sampler may change it.
 ffwd::Matcher & ffwd_sampler_matcher(const llama_sampler * sampler);
+
+// A text in the model's tokens, and a token as text; empty for tokens that are never text.
+ffwd::Tokens ffwd_encode(const llama_vocab * vocab, const std::string & text);
+std::string ffwd_token_text(const llama_vocab * vocab, llama_token token);
