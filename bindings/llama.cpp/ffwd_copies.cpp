@@ -57,6 +57,8 @@ std::vector<ffwd_copy> ffwd_copies::find(size_t count) const {
 // What the source has from a place on, up to where a value is likely to end.
 ffwd_copy ffwd_copies::from(size_t place) const {
     ffwd_copy out = {"", true};
+    // Names and numbers end before a word in lower case.
+    const bool name = !value.empty() && (is_digit(value[0]) || (value[0] >= 'A' && value[0] <= 'Z'));
     for (size_t at = place; at < source.size(); at++) {
         const char c = source[at], next = at + 1 < source.size() ? source[at + 1] : '\n';
         if (out.text.size() >= LONGEST) {
@@ -65,6 +67,9 @@ ffwd_copy ffwd_copies::from(size_t place) const {
         if (quoted) {
             const bool blank = next == ' ' || next == '\n' || next == '\r';
             if ((unsigned char) c < 0x20 || c == '"' || (c == ' ' && next == ' ') || (std::strchr(".,;:", c) && blank)) {
+                return out;
+            }
+            if (name && !out.text.empty() && c == ' ' && next >= 'a' && next <= 'z') {
                 return out;
             }
             if (c == '\\') {

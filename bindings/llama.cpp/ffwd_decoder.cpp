@@ -57,6 +57,10 @@ std::vector<llama_token> ffwd_decoder::step() {
     counts.tokens += (int32_t) given.size();
     counts.drafted += (int32_t) drafted.size();
     counts.accepted += accepted;
+    // At the end of a draft the model may have joined another way what comes next.
+    if (accepted + 1 < (int32_t) drafted.size()) {
+        learn_split(drafted[accepted], given[accepted]);
+    }
     if (accepted >= forced) {
         learn((int32_t) drafted.size() - forced, accepted - forced);
     }
@@ -143,7 +147,8 @@ bool ffwd_decoder::add_forced(ffwd::Matcher & state, ffwd::Tokens & draft, size_
         ffwd_matcher_forced_draft(state.get(), last_of(draft), run.data(), run.size(), &count, error);
     });
     run.resize(std::min(count, run.size()));
-    run.resize(state.validate(run));
+    run = as_written(run);
+    run.resize(std::min(limit - draft.size(), state.validate(run)));
     for (uint32_t token : run) {
         state.accept(token);
     }
@@ -160,7 +165,7 @@ bool ffwd_decoder::add_copy(ffwd::Matcher & state, ffwd::Tokens & draft, size_t 
     }
     ffwd::Tokens best;
     for (const ffwd_copy & copy : now.find(CANDIDATES)) {
-        ffwd::Tokens tokens = tokens_behind(last_of(draft), copy.text);
+        ffwd::Tokens tokens = as_written(tokens_behind(last_of(draft), copy.text));
         size_t legal = state.validate(tokens);
         if (legal == tokens.size() && copy.complete) {
             for (const char * end : {now.in_string() ? "\"" : ",", "}"}) {
@@ -173,7 +178,8 @@ bool ffwd_decoder::add_copy(ffwd::Matcher & state, ffwd::Tokens & draft, size_t 
                     const auto run = ffwd::detail::list<uint8_t>([&](auto bytes, auto room, auto count, auto error) {
                         ffwd_matcher_forced_bytes(ahead.get(), bytes, room, count, error);
                     });
-                    tokens = tokens_behind(last_of(draft), copy.text + end + std::string(run.begin(), run.end()));
+                    const std::string bytes = copy.text + end + std::string(run.begin(), run.end());
+                    tokens = as_written(tokens_behind(last_of(draft), bytes));
                     legal = state.validate(tokens);
                     break;
                 }
@@ -203,6 +209,31 @@ ffwd::Tokens ffwd_decoder::tokens_behind(int64_t last, const std::string & bytes
         return out;
     }
     return ffwd_encode(vocab, bytes);
+}
+
+// The same text with the splits that the model made before: it may prefer `",` and `"` to the token of both.
+ffwd::Tokens ffwd_decoder::as_written(const ffwd::Tokens & tokens) const {
+    ffwd::Tokens out;
+    for (uint32_t token : tokens) {
+        const auto split = splits.find(token);
+        out.push_back(split == splits.end() ? token : split->second);
+        if (split != splits.end()) {
+            const std::string whole = ffwd_token_text(vocab, (llama_token) token);
+            const size_t begun = ffwd_token_text(vocab, (llama_token) split->second).size();
+            const ffwd::Tokens rest = ffwd_encode(vocab, whole.substr(begun));
+            out.insert(out.end(), rest.begin(), rest.end());
+        }
+    }
+    return out;
+}
+
+void ffwd_decoder::learn_split(llama_token drafted, llama_token chosen) {
+    const std::string whole = ffwd_token_text(vocab, drafted), begun = ffwd_token_text(vocab, chosen);
+    if (!begun.empty() && begun.size() < whole.size() && whole.compare(0, begun.size(), begun) == 0) {
+        splits[(uint32_t) drafted] = (uint32_t) chosen;
+    }
+    // The other way round: it now writes the longer one.
+    splits.erase((uint32_t) chosen);
 }
 
 // Copies grow while they are right. After several failures there are none for a while.

@@ -8,6 +8,8 @@
 // Models whose memory cannot be cut back (recurrent and hybrid ones) are decoded without drafts.
 #pragma once
 
+#include <map>
+
 #include "ffwd_copies.h"
 #include "ffwd_sampler.h"
 
@@ -49,10 +51,12 @@ private:
     bool add_forced(ffwd::Matcher & state, ffwd::Tokens & draft, size_t limit) const;
     bool add_copy(ffwd::Matcher & state, ffwd::Tokens & draft, size_t limit) const;
     ffwd::Tokens tokens_behind(int64_t last, const std::string & bytes) const;
+    ffwd::Tokens as_written(const ffwd::Tokens & tokens) const;
     int64_t last_of(const ffwd::Tokens & draft) const;
     int32_t decode(const std::vector<llama_token> & tokens, int32_t rows);
     void cut();
     void learn(int32_t copied, int32_t accepted);
+    void learn_split(llama_token drafted, llama_token chosen);
 
     llama_context * ctx;
     llama_sampler * chain;
@@ -62,10 +66,11 @@ private:
     llama_batch batch;
     std::vector<llama_token> text; // the prompt and the answer
     ffwd_copies copies;
+    std::map<uint32_t, uint32_t> splits; // tokens for which the model began with a shorter one
     size_t prompt_size;
     size_t cached;         // tokens of `text` in the cache
     int32_t forced = 0;    // first tokens of the last draft, which the grammar forced
-    int32_t copy_size = 8; // tokens to copy next: more after copies that were right
+    int32_t copy_size = 12; // tokens to copy next: more after copies that were right
     int32_t failures = 0;  // copies in a row of which nothing was right
     int32_t pause = 0;     // forwards without a copy
     ffwd_decoder_stats counts;
