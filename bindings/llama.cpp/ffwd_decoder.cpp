@@ -118,7 +118,8 @@ std::vector<llama_token> ffwd_decoder::draft() {
     const size_t limit = std::min<size_t>(options.max_draft, context > used ? context - used : 0);
     ffwd::Tokens out;
     forced = 0;
-    if (limit == 0) {
+    // No draft with the prompt: llama.cpp computes long batches otherwise than short ones, and rounds otherwise.
+    if (limit == 0 || text.size() > cached + 1) {
         return {};
     }
     ffwd::Matcher state(matcher);

@@ -289,7 +289,8 @@ class _Run:
         """Return legal tokens to verify: forced ones, then a copy."""
         limit = min(self.settings.max_draft, self.llm.n_ctx() - len(self.text) - 1)
         self.forced = 0
-        if limit < 1:
+        # No draft with the prompt: llama.cpp computes long batches otherwise than short ones.
+        if limit < 1 or len(self.text) > self.llm.n_tokens + 1:
             return []
         draft = self._forced()[:limit]
         draft = draft[: self.matcher.validate_tokens(draft)]
