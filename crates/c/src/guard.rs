@@ -46,3 +46,28 @@ fn message(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().copied();
     text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message").to_owned()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::{ffwd_error_free, ffwd_error_name, ffwd_error_text};
+
+    #[test]
+    fn panics_become_errors() {
+        let mut error = MaybeUninit::uninit();
+        assert_eq!(run(Some(&mut error), || panic!("number {}", 7)), Status::Internal);
+        // SAFETY: `run` has written an error of its own.
+        let error = unsafe { Box::from_raw(error.assume_init()) };
+        let texts = [ffwd_error_name(Some(&error)), ffwd_error_text(Some(&error))];
+        // SAFETY: texts of an error end with a zero byte.
+        let texts = texts.map(|text| unsafe { std::ffi::CStr::from_ptr(text) }.to_str().unwrap());
+        assert_eq!(texts, ["internal", "a fault of the library: number 7"]);
+        ffwd_error_free(Some(error));
+        assert_eq!(run(None, || panic!("again")), Status::Internal);
+        assert_eq!(value::<usize>(|| panic!("again")), 0);
+        let mut out = MaybeUninit::<*mut u8>::uninit();
+        assert_eq!(make(Some(&mut out), None, || panic!("again")), Status::Internal);
+        // SAFETY: `make` writes null first.
+        assert!(unsafe { out.assume_init() }.is_null());
+    }
+}

@@ -145,6 +145,15 @@ static void wrong_texts(const ffwd_vocabulary *vocabulary) {
   ffwd_error_free(error);
   EXPECT(ffwd_vocabulary_from_bytes((const uint8_t *)TEXT("GGUF\3\0\0\0"), &other, NULL) != FFWD_STATUS_OK);
   EXPECT(ffwd_vocabulary_from_bytes((const uint8_t *)TEXT("{}"), &other, NULL) == FFWD_STATUS_TOKENIZER);
+  // A panic inside, which leaves no function.
+  static const char broken[] =
+      "{\"version\": \"1.0\", \"added_tokens\": [], \"post_processor\": {\"type\": \"TemplateProcessing\", "
+      "\"single\": [{\"SpecialToken\": {\"id\": \"[X]\", \"type_id\": 0}}, {\"Sequence\": {\"id\": \"A\", "
+      "\"type_id\": 0}}], \"pair\": [{\"Sequence\": {\"id\": \"A\", \"type_id\": 0}}, {\"Sequence\": {\"id\": "
+      "\"B\", \"type_id\": 1}}], \"special_tokens\": {}}, \"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0}, "
+      "\"merges\": []}}";
+  EXPECT(ffwd_vocabulary_from_bytes((const uint8_t *)TEXT(broken), &other, NULL) == FFWD_STATUS_OK);
+  ffwd_vocabulary_free(other);
   // Large and deep ones.
   const size_t size = 4 << 20;
   char *deep = malloc(size);

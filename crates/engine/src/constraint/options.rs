@@ -347,3 +347,32 @@ fn json<T: serde::de::DeserializeOwned>(what: &str, text: &str) -> Result<T> {
         Error::new(ErrorKind::InvalidJson, format!("{what}: {e}")).at(Place::LineColumn(e.line(), e.column()))
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_has_a_parser_and_faults_have_names() {
+        for (kind, names) in KINDS {
+            // A kind without a parser would say that there is none.
+            let made = Constraint::of_kind(kind, "[", "{}");
+            assert!(made.is_ok() || !made.unwrap_err().message().contains("there is no kind"), "{kind}");
+            let default = serde_json::to_value(ConstraintOptions::default()).unwrap();
+            for name in names.split(' ') {
+                let given = format!("{{\"{name}\": {}}}", default[name]);
+                assert!(ConstraintOptions::from_json(kind, &given).is_ok(), "{kind}: {given}");
+            }
+        }
+        let fault = |kind, text, options| Constraint::of_kind(kind, text, options).unwrap_err();
+        let unknown = fault("json_shema", "{}", "{}");
+        assert_eq!(unknown.hint_text(), Some("did you mean `json_schema`?"));
+        assert_eq!(fault("regex", "a", r#"{"stric": true}"#).hint_text(), Some("did you mean `strict`?"));
+        assert_eq!(fault("regex", "a", r#"{"bounds": "words"}"#).kind(), ErrorKind::InvalidOption);
+        assert_eq!(fault("regex", "a", r#"{"strict": 1}"#).kind(), ErrorKind::InvalidOption);
+        assert_eq!(fault("json_object", "", r#"{"whitespace": 65}"#).kind(), ErrorKind::InvalidOption);
+        assert_eq!(fault("regex", "a", "[").kind(), ErrorKind::InvalidJson);
+        assert_eq!(fault("choice", "[\n1]", "{}").places(), [Place::LineColumn(2, 1)]);
+        assert_eq!(fault("tools", "[]", "{}").kind(), ErrorKind::InvalidOption);
+    }
+}
