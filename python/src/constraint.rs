@@ -3,25 +3,15 @@
 //! A constraint remembers the call that made it, in plain values. This call is what `pickle` writes,
 //! and how the module of the runtime, a library of its own, makes the same constraint.
 
-use ffwd_engine::constraint::substring::SubstringOptions;
-use ffwd_engine::constraint::token_machine::{Labels, TokenFsm, TokenMasks};
-use ffwd_engine::constraint::tools::{Calls, ToolChoice, ToolStyle, Tools};
+use ffwd_engine::constraint::options::{ConstraintOptions, Machine};
 use ffwd_engine::{ConstraintBuilder, Warning};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString, PyTuple};
 use pythonize::pythonize;
 
-use crate::constraint_options::ConstraintOptions;
 use crate::constraint_source::{json_text, label_list, positions, transitions};
 use crate::error::ForPython;
 use crate::options::{Kwargs, read_known};
-
-// The options of methods that have many, by their names.
-const JSON_SCHEMA: &str =
-    "whitespace key_order exponent equal_numbers closed_objects documents source bounds strict";
-const STRUCTURAL_TAG: &str = "whitespace key_order closed_objects strict";
-const LABELS: &str = "lead path_separator levels separator at_least at_most repeats";
-const TOOLS: &str = "choice single whitespace key_order strict";
 
 /// What a constraint means differently from what its author may expect.
 ///
@@ -96,16 +86,16 @@ struct Call {
 }
 
 impl Call {
-    /// Reads the options of a call of a method that has these, and keeps them with their defaults.
+    /// Reads the options of a call of a method, and keeps them with their defaults.
     fn read(
         py: Python<'_>,
         method: &'static str,
-        names: &str,
         given: Option<&Kwargs<'_>>,
     ) -> PyResult<(ConstraintOptions, Self)> {
+        let names: Vec<&str> = ConstraintOptions::names_of(method).into_iter().flatten().collect();
         let restricted = |options: &ConstraintOptions| -> PyResult<_> {
             let (all, some) = (pythonize(py, options)?, PyDict::new(py));
-            names.split(' ').try_for_each(|name| some.set_item(name, all.get_item(name)?))?;
+            names.iter().try_for_each(|name| some.set_item(name, all.get_item(name)?))?;
             Ok(some)
         };
         let defaults = restricted(&ConstraintOptions::default())?;
@@ -166,21 +156,10 @@ impl Constraint {
         schema: &Bound<'_, PyAny>,
         options: Option<&Kwargs<'_>>,
     ) -> PyResult<Self> {
-        let (options, call) = Call::read(py, "json_schema", JSON_SCHEMA, options)?;
+        let (options, call) = Call::read(py, "json_schema", options)?;
         let text = json_text(schema)?;
         let call = call.with(py, "schema", &text)?;
-        let policy = options.policy()?;
-        Self::parse(py, call, options.strict, |mut builder| {
-            builder = builder.policy(policy);
-            for (uri, document) in options.documents.into_iter().flatten() {
-                builder = builder.document(&uri, document);
-            }
-            if let Some(source) = options.source {
-                let spans = SubstringOptions { bounds: options.bounds.into(), min_chars: 1 };
-                builder = builder.source(source, &spans);
-            }
-            builder.json_schema(text)
-        })
+        Self::with_options(py, call, text, options)
     }
 
     /// Any JSON object, nested to any depth.
@@ -190,9 +169,8 @@ impl Constraint {
     #[staticmethod]
     #[pyo3(signature = (**options))]
     fn json_object(py: Python<'_>, options: Option<&Kwargs<'_>>) -> PyResult<Self> {
-        let (options, call) = Call::read(py, "json_object", "whitespace", options)?;
-        let policy = options.policy()?;
-        Self::parse(py, call, false, |builder| builder.policy(policy).json_object())
+        let (options, call) = Call::read(py, "json_object", options)?;
+        Self::with_options(py, call, String::new(), options)
     }
 
     /// A regular expression that the whole output matches. Anchors are implied.
@@ -264,11 +242,10 @@ impl Constraint {
         tag: &Bound<'_, PyAny>,
         options: Option<&Kwargs<'_>>,
     ) -> PyResult<Self> {
-        let (options, call) = Call::read(py, "structural_tag", STRUCTURAL_TAG, options)?;
+        let (options, call) = Call::read(py, "structural_tag", options)?;
         let text = json_text(tag)?;
         let call = call.with(py, "tag", &text)?;
-        let policy = options.policy()?;
-        Self::parse(py, call, options.strict, |builder| builder.policy(policy).structural_tag(text))
+        Self::with_options(py, call, text, options)
     }
 
     /// A span of a text, byte for byte.
@@ -283,11 +260,10 @@ impl Constraint {
     ///     ValueError: `bounds` has another value.
     #[staticmethod]
     #[pyo3(signature = (source, **options))]
-    fn substring(py: Python<'_>, source: &str, options: Option<&Kwargs<'_>>) -> PyResult<Self> {
-        let (options, call) = Call::read(py, "substring", "bounds min_chars", options)?;
-        let call = call.with(py, "source", source)?;
-        let spans = SubstringOptions { bounds: options.bounds.into(), min_chars: options.min_chars.0 };
-        Self::parse(py, call, false, |builder| builder.substring(source, &spans))
+    fn substring(py: Python<'_>, source: String, options: Option<&Kwargs<'_>>) -> PyResult<Self> {
+        let (options, call) = Call::read(py, "substring", options)?;
+        let call = call.with(py, "source", &source)?;
+        Self::with_options(py, call, source, options)
     }
 
     /// An element pattern: character classes and literals with quantifiers, such as
@@ -324,16 +300,9 @@ impl Constraint {
     #[staticmethod]
     #[pyo3(signature = (labels, **options))]
     fn labels(py: Python<'_>, labels: &Bound<'_, PyAny>, options: Option<&Kwargs<'_>>) -> PyResult<Self> {
-        let (options, call) = Call::read(py, "labels", LABELS, options)?;
-        let (mut list, plain) = label_list(labels, &options)?;
+        let (options, call) = Call::read(py, "labels", options)?;
+        let (list, plain) = label_list(labels, &options)?;
         let call = call.with(py, "labels", plain)?;
-        if let Some(separator) = options.separator {
-            list = list.several(separator).at_least(options.at_least.0);
-            list = options.at_most.into_iter().fold(list, Labels::at_most);
-            if options.repeats {
-                list = list.with_repeats();
-            }
-        }
         Ok(Constraint { inner: ffwd_engine::Constraint::labels(&list), call })
     }
 
@@ -356,13 +325,10 @@ impl Constraint {
         positions: &Bound<'_, PyAny>,
         options: Option<&Kwargs<'_>>,
     ) -> PyResult<Self> {
-        let (options, call) = Call::read(py, "token_masks", "at_least at_most unbounded", options)?;
+        let (options, call) = Call::read(py, "token_masks", options)?;
         let positions = self::positions(positions)?;
         let call = call.with(py, "positions", &positions)?;
-        let least = options.at_least.0;
-        let most = (!options.unbounded).then_some(options.at_most.unwrap_or(least));
-        let masks = TokenMasks::new(positions).repeat(least, most);
-        Ok(Constraint { inner: ffwd_engine::Constraint::token_masks(&masks).for_python(py)?, call })
+        Ok(Constraint { inner: options.token_masks(positions).for_python(py)?, call })
     }
 
     /// The sequences of tokens that a machine over tokens accepts. `Compiler.compile` checks it.
@@ -383,21 +349,10 @@ impl Constraint {
         accept: Vec<u32>,
         options: Option<&Kwargs<'_>>,
     ) -> PyResult<Self> {
-        let (options, call) = Call::read(py, "token_fsm", "start names", options)?;
+        let (options, call) = Call::read(py, "token_fsm", options)?;
         let transitions = self::transitions(transitions)?;
         let call = call.with(py, "transitions", &transitions)?.with(py, "accept", &accept)?;
-        let mut fsm = TokenFsm::new();
-        for (from, ids, to) in transitions {
-            fsm.add_transition(from, ids, to);
-        }
-        fsm.start_in(options.start);
-        for state in accept {
-            fsm.accept(state);
-        }
-        for (state, name) in options.names.into_iter().flatten() {
-            fsm.name(state, name);
-        }
-        Ok(Constraint { inner: ffwd_engine::Constraint::token_fsm(&fsm), call })
+        Ok(Constraint { inner: options.token_fsm(Machine { transitions, accept }), call })
     }
 
     /// A reply that calls functions, in the form in which a model writes calls.
@@ -424,19 +379,11 @@ impl Constraint {
         style: &str,
         options: Option<&Kwargs<'_>>,
     ) -> PyResult<Self> {
-        let (options, call) = Call::read(py, "tools", TOOLS, options)?;
+        let (mut options, call) = Call::read(py, "tools", options)?;
         let text = json_text(tools)?;
-        let policy = options.policy()?;
         let call = call.with(py, "tools", &text)?.with(py, "style", style)?;
-        let calls = match &*options.choice.0 {
-            "auto" => Calls::Auto,
-            "required" => Calls::Required,
-            name => Calls::Function(name.to_owned()),
-        };
-        let choice = ToolChoice { calls, single: options.single };
-        Self::parse(py, call, options.strict, |_| {
-            Tools::parse(&text)?.constraint(ToolStyle::by_name(style)?, &choice, policy)
-        })
+        options.style = Some(style.to_owned());
+        Self::with_options(py, call, text, options)
     }
 
     /// Returns the constraint of a text of this one, followed by a text of `other`. Also `a + b`.
@@ -544,6 +491,12 @@ impl Constraint {
         let call = Call { method, arguments: PyDict::new(py).unbind() };
         let call = call.with(py, name, argument.clone())?.with(py, "strict", strict)?;
         Self::parse(py, call, strict, |builder| parse(builder, argument))
+    }
+
+    /// The constraint of the kind that has the name of the method.
+    fn with_options(py: Python<'_>, call: Call, text: String, options: ConstraintOptions) -> PyResult<Self> {
+        let made = py.detach(|| ffwd_engine::Constraint::with_options(call.method, &text, options));
+        Ok(Constraint { inner: made.for_python(py)?, call })
     }
 
     fn parse(

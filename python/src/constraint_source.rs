@@ -1,17 +1,15 @@
 //! Reads the values that constraints are made from: schemas, labels, machines over tokens.
 
 use ffwd_engine::TokenId;
+use ffwd_engine::constraint::options::ConstraintOptions;
 use ffwd_engine::constraint::token_machine::{Labels, State};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyMapping, PyString};
 
-use crate::constraint_options::ConstraintOptions;
 use crate::error::ForPython;
 use crate::vocabulary::{id_or_ids, text_bytes};
 
-/// The separator of paths of a tree.
-const PATH_SEPARATOR: &str = " > ";
 /// Ids of machines over tokens are checked against a vocabulary when they are compiled.
 const ANY_ID: usize = TokenId::MAX as usize;
 
@@ -70,18 +68,14 @@ pub(crate) fn label_list<'py>(
     if labels.is_instance_of::<PyString>() {
         return Err(PyTypeError::new_err("labels is a str; expected a list of str, or a dict"));
     }
-    let separator = options.path_separator.as_deref().unwrap_or(PATH_SEPARATOR);
-    let (list, paths, plain) = if labels.cast::<PyMapping>().is_ok() {
+    if labels.cast::<PyMapping>().is_ok() {
         let text = json_text(labels)?;
-        let list = Labels::from_tree(&text, separator).for_python(py)?;
-        (list, true, py.import("json")?.call_method1("loads", (text,))?)
-    } else {
-        let texts = labels.try_iter()?.map(|text| text?.extract()).collect::<PyResult<Vec<String>>>()?;
-        let plain = PyList::new(py, &texts)?.into_any();
-        (Labels::new(texts), options.path_separator.is_some(), plain)
-    };
-    let list = if paths { list.paths(separator, options.levels) } else { list };
-    Ok((list.lead(options.lead), plain))
+        let tree = options.label_tree(&text).for_python(py)?;
+        return Ok((tree, py.import("json")?.call_method1("loads", (text,))?));
+    }
+    let texts = labels.try_iter()?.map(|text| text?.extract()).collect::<PyResult<Vec<String>>>()?;
+    let plain = PyList::new(py, &texts)?.into_any();
+    Ok((options.label_list(texts), plain))
 }
 
 /// Reads the ids of each position.

@@ -38,20 +38,6 @@ pub fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("Error", class)
 }
 
-/// Line and column, both from 1, of the first location in a text.
-fn line_and_column(error: &ffwd_engine::Error) -> Option<(usize, usize)> {
-    error.places().iter().find_map(|place| match place {
-        Place::LineColumn(line, column) => Some((*line, *column)),
-        Place::Span { text, start, .. } => {
-            let before = text.get(..*start)?;
-            let line = before.matches('\n').count() + 1;
-            let last = before.rsplit('\n').next().unwrap_or_default();
-            Some((line, last.chars().count() + 1))
-        }
-        _ => None,
-    })
-}
-
 /// Makes the exception of an error of the engine.
 pub fn to_python(py: Python<'_>, error: &ffwd_engine::Error) -> PyErr {
     static CLASS: PyOnceLock<Py<PyType>> = PyOnceLock::new();
@@ -66,7 +52,7 @@ pub fn with_class(class: &Bound<'_, PyType>, error: &ffwd_engine::Error) -> PyEr
     let py = class.py();
     let exception = PyErr::from_type(class.clone(), error.to_string());
     let value = exception.value(py);
-    let place = line_and_column(error);
+    let place = error.places().iter().find_map(Place::line_and_column);
     let set = || -> PyResult<()> {
         value.setattr("kind", error.kind().code())?;
         value.setattr("message", error.message())?;

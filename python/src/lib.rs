@@ -19,7 +19,6 @@
 
 mod batch;
 pub mod constraint;
-pub mod constraint_options;
 mod constraint_source;
 pub mod error;
 mod explanation;

@@ -40,11 +40,11 @@ impl Vocabulary {
 
 #[pymethods]
 impl Vocabulary {
-    /// Reads a tokenizer file: a `tokenizer.json`, a `tekken.json` of Mistral, or a SentencePiece
-    /// model (`tokenizer.model`). Its content decides, not its name.
+    /// Reads a tokenizer file: a `tokenizer.json`, a `tekken.json` of Mistral, a SentencePiece model
+    /// (`tokenizer.model`), or the metadata of a GGUF file. Its content decides, not its name.
     ///
     /// End tokens come from `generation_config.json` or `tokenizer_config.json` in the same folder,
-    /// otherwise from the file.
+    /// otherwise from the file; those of a GGUF file from its metadata.
     ///
     /// Args:
     ///     path: The file.

@@ -106,6 +106,11 @@ fn byte_level_tokenizers_of_every_known_name() {
 fn the_embedded_file_has_the_embedded_tokenizer() {
     let want = Vocabulary::from_bytes(TOKENIZER_JSON).unwrap().with_eos(vec![END_OF_TURN]);
     same("embedded", &ffwd::model::vocabulary_from_gguf_bytes(TARGET_GGUF).unwrap(), &want, 5000);
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), TARGET_GGUF).unwrap();
+    let read = Vocabulary::from_file(file.path()).unwrap();
+    same("by the engine", &read, &want, 20);
+    assert_eq!(read.bos(), ffwd::model::vocabulary_from_gguf(file.path()).unwrap().bos());
 }
 
 #[test]

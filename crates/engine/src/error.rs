@@ -81,6 +81,21 @@ pub enum Place {
     File(PathBuf),
 }
 
+impl Place {
+    /// Returns line and column, both from 1 and the column in characters, of a location in a text.
+    pub fn line_and_column(&self) -> Option<(usize, usize)> {
+        match self {
+            Place::LineColumn(line, column) => Some((*line, *column)),
+            Place::Span { text, start, .. } => {
+                let before = text.get(..*start)?;
+                let last = before.rsplit('\n').next().unwrap_or_default();
+                Some((before.matches('\n').count() + 1, last.chars().count() + 1))
+            }
+            _ => None,
+        }
+    }
+}
+
 /// An error with its kind, location and hint.
 ///
 /// `Debug` shows the same text as `Display`, so an error that ends `main` reads like one of the

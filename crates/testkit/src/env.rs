@@ -29,6 +29,22 @@ pub fn bench_dir() -> Option<OsString> {
     std::env::var_os("FFWD_BENCH_DIR")
 }
 
+/// `FFWD_C_LIBRARY`: the static library that the programs in C are linked with, instead of the one
+/// that the tests were built with.
+pub fn c_library() -> Option<OsString> {
+    std::env::var_os("FFWD_C_LIBRARY")
+}
+
+/// `FFWD_C_FLAGS`: further flags of the compilers of C and C++, between spaces.
+pub fn c_flags() -> String {
+    std::env::var("FFWD_C_FLAGS").unwrap_or_default()
+}
+
+/// `FFWD_C_RUNNER`: what the programs in C are run with, such as `valgrind -q`.
+pub fn c_runner() -> String {
+    std::env::var("FFWD_C_RUNNER").unwrap_or_default()
+}
+
 /// `FFWD_REAL_MODELS`: the folder with published models, as `benches/real_models/fetch.py` writes
 /// them; tests on real weights skip without it.
 pub fn real_models() -> Option<OsString> {

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use _ffwd::constraint_options::WhitespaceOption;
 use _ffwd::options::{Kwargs, read};
+use ffwd_engine::constraint::options::WhitespaceOption;
 use ffwd_runtime::constraint::KeyOrder;
 use ffwd_runtime::constraint::substring::SubstringOptions;
 use ffwd_runtime::extract::{Example, PromptForm};
@@ -59,7 +59,10 @@ impl Extractor {
         let engine = engine.engine()?.clone();
         let options: SchemaOptions = read(py, options)?;
         let policy = Policy {
-            whitespace: options.whitespace.map_or(Ok(engine.whitespace()), WhitespaceOption::read)?,
+            whitespace: options
+                .whitespace
+                .map_or(Ok(engine.whitespace()), WhitespaceOption::read)
+                .for_python(py)?,
             key_order: options.key_order,
             closed_objects: !options.open_objects,
             ..Policy::default()

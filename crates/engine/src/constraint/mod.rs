@@ -21,6 +21,8 @@ pub mod ir;
 pub(crate) mod json;
 pub mod json_schema;
 pub(crate) mod number;
+#[doc(hidden)]
+pub mod options;
 mod policy;
 pub(crate) mod regex;
 pub(crate) mod regular;

@@ -19,7 +19,7 @@ use serde_json::json;
 
 use super::token_bytes::byte_level_text;
 use super::token_table::TokenTableBuilder;
-use super::{MAX_TOKENS, TokenId, TokenSpelling, Vocabulary, read};
+use super::{Encoder, MAX_TOKENS, TokenId, TokenSpelling, Vocabulary, read};
 use crate::error::{Error, ErrorKind, Result};
 
 /// Largest number of bytes of all tokens.
@@ -83,9 +83,29 @@ impl Vocabulary {
         let tokenizer = read(file.to_string().as_bytes()).map_err(fail)?;
         let mut inner = Self::inner_of(tokenizer, TokenSpelling::ByteLevel, table);
         inner.special = special;
-        inner.bare = true;
+        inner.encoder = Encoder::Longest;
         let logits_size = inner.tokens.len();
         Ok(Vocabulary { inner: Arc::new(inner), bos: [].into(), eos: eos.into(), logits_size })
+    }
+
+    /// As [`from_token_bytes`](Self::from_token_bytes), with a function that encodes texts as the
+    /// model's tokenizer does: without tokens before or after the text, and with no meaning of the
+    /// names of special tokens.
+    ///
+    /// # Errors
+    /// As [`from_token_bytes`](Self::from_token_bytes). [`encode`](Self::encode) has the errors of the
+    /// function, and fails if it gives an id out of range.
+    pub fn from_encoder<T: AsRef<[u8]>>(
+        tokens: &[T],
+        special: &[TokenId],
+        eos: Vec<TokenId>,
+        encode: impl Fn(&str) -> Result<Vec<TokenId>> + Send + Sync + 'static,
+    ) -> Result<Self> {
+        let mut vocab = Self::from_token_bytes(tokens, special, eos)?;
+        if let Some(inner) = Arc::get_mut(&mut vocab.inner) {
+            inner.encoder = Encoder::Function(Box::new(encode));
+        }
+        Ok(vocab)
     }
 }
 

@@ -14,10 +14,12 @@
 mod byte_classes;
 mod encode_cache;
 mod from_tokens;
+#[doc(hidden)]
+pub mod gguf;
 mod markers;
 mod node_sets;
 mod ranked;
-pub mod sentencepiece;
+mod sentencepiece;
 mod slices;
 mod string_tokens;
 mod tekken;
@@ -25,8 +27,11 @@ mod texts;
 mod token_bytes;
 mod token_table;
 mod trie;
+#[doc(hidden)]
+pub mod turn_marks;
 
 use std::cmp::Reverse;
+use std::io::Read;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
@@ -71,8 +76,8 @@ pub struct Vocabulary {
 
 struct VocabularyInner {
     tokenizer: Tokenizer,
-    /// True if the tokenizer knows bytes only, and no merges.
-    bare: bool,
+    /// What encodes texts of an output.
+    encoder: Encoder,
     spelling: TokenSpelling,
     /// The same tokenizer reading special tokens as text, created when a text first contains one.
     literal: OnceLock<Tokenizer>,
@@ -105,6 +110,16 @@ struct VocabularyInner {
     by_length: OnceLock<Vec<(usize, TokenId)>>,
 }
 
+/// What encodes texts.
+enum Encoder {
+    /// The tokenizer.
+    Tokenizer,
+    /// The tokens alone, the longest first: the tokenizer knows bytes only, and no merges.
+    Longest,
+    /// A function of the caller.
+    Function(Box<dyn Fn(&str) -> Result<Vec<TokenId>> + Send + Sync>),
+}
+
 impl std::fmt::Debug for Vocabulary {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Vocabulary")
@@ -115,22 +130,26 @@ impl std::fmt::Debug for Vocabulary {
 }
 
 impl Vocabulary {
-    /// Loads a `tokenizer.json`, a `tekken.json` or a SentencePiece model (`tokenizer.model`). End
-    /// tokens come from `generation_config.json` and `tokenizer_config.json` in the same folder, or
-    /// else from the file.
+    /// Loads a `tokenizer.json`, a `tekken.json`, a SentencePiece model (`tokenizer.model`) or the
+    /// tokenizer of a GGUF file, of which no more is read. End tokens come from
+    /// `generation_config.json` and `tokenizer_config.json` in the same folder, or else from the file;
+    /// from a GGUF file alone.
     ///
     /// # Errors
     /// Fails if the file cannot be read, or is not a tokenizer whose tokens have known bytes.
     pub fn from_file(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
-        let text = std::fs::read(path).map_err(|e| Error::io(path, &e))?;
+        let text = read_file(path).map_err(|e| Error::io(path, &e))?;
         let vocab = Self::from_bytes(&text).map_err(|e| e.at(Place::File(path.into())))?;
+        if gguf::is_gguf(&text) {
+            return Ok(vocab);
+        }
         let eos = eos_beside(path, &vocab);
         Ok(if eos.is_empty() { vocab } else { vocab.with_eos(eos) })
     }
 
-    /// Builds a vocabulary from the content of a `tokenizer.json`, of a `tekken.json` or of a
-    /// SentencePiece model. For a `tokenizer.json` the end token is guessed from the usual names
+    /// Builds a vocabulary from the content of a `tokenizer.json`, of a `tekken.json`, of a
+    /// SentencePiece model or of a GGUF file. For a `tokenizer.json` the end token is guessed from the usual names
     /// (`<|im_end|>`, `<|eot_id|>`, `</s>`, ...).
     ///
     /// # Errors
@@ -138,6 +157,9 @@ impl Vocabulary {
     /// (WordPiece).
     pub fn from_bytes(content: &[u8]) -> Result<Self> {
         let fail = |m: String| Error::new(ErrorKind::Tokenizer, m);
+        if gguf::is_gguf(content) {
+            return gguf::vocabulary(content);
+        }
         let json = bytes_without_mark(content);
         // A SentencePiece model begins with the key of its first piece, which is a line feed.
         let first_black = content.iter().find(|byte| !byte.is_ascii_whitespace());
@@ -185,7 +207,7 @@ impl Vocabulary {
     /// Returns true if texts are encoded as the tokenizer does. False if only the bytes of the
     /// tokens are known: then texts are encoded in the longest tokens.
     pub fn has_tokenizer(&self) -> bool {
-        !self.inner.bare
+        !matches!(self.inner.encoder, Encoder::Longest)
     }
 
     fn inner(tokenizer: Tokenizer, spelling: TokenSpelling) -> Result<VocabularyInner> {
@@ -217,7 +239,7 @@ impl Vocabulary {
         let max_token_len = tokens.pairs().map(|(b, _)| b.len()).max().unwrap_or(0);
         VocabularyInner {
             tokenizer,
-            bare: false,
+            encoder: Encoder::Tokenizer,
             spelling,
             literal: OnceLock::new(),
             memo: EncodeCache::default(),
@@ -335,8 +357,10 @@ impl Vocabulary {
     /// # Errors
     /// Fails if the tokenizer rejects the text.
     pub fn encode(&self, text: &str) -> Result<Vec<TokenId>> {
-        if self.inner.bare {
-            return self.encode_longest(text);
+        match &self.inner.encoder {
+            Encoder::Tokenizer => {}
+            Encoder::Longest => return self.encode_longest(text),
+            Encoder::Function(encode) => return self.checked(encode(text)?),
         }
         let spelled = || self.inner.special_texts.iter().any(|s| text.contains(s.as_str()));
         let tokenizer = if self.inner.normalises_special || spelled() {
@@ -345,6 +369,17 @@ impl Vocabulary {
             &self.inner.tokenizer
         };
         encode_with(tokenizer, text)
+    }
+
+    /// Refuses tokens that the vocabulary does not have.
+    fn checked(&self, tokens: Vec<TokenId>) -> Result<Vec<TokenId>> {
+        match tokens.iter().find(|id| **id as usize >= self.len()) {
+            Some(id) => {
+                let message = format!("a text became the token {id}; there are {} tokens", self.len());
+                Err(Error::new(ErrorKind::Tokenizer, message))
+            }
+            None => Ok(tokens),
+        }
     }
 
     fn encode_longest(&self, text: &str) -> Result<Vec<TokenId>> {
@@ -486,6 +521,18 @@ pub(crate) fn begins_char(b: u8) -> bool {
 
 /// Largest accepted vocabulary or logits width.
 const MAX_TOKENS: usize = 1 << 22;
+
+/// Reads a file, of a GGUF file as much as its metadata need.
+fn read_file(path: &Path) -> std::io::Result<Vec<u8>> {
+    let mut file = std::fs::File::open(path)?;
+    let mut content = Vec::new();
+    file.by_ref().take(gguf::MAGIC.len() as u64).read_to_end(&mut content)?;
+    match gguf::is_gguf(&content) {
+        true => gguf::read_metadata(&mut file, &mut content)?,
+        false => drop(file.read_to_end(&mut content)?),
+    }
+    Ok(content)
+}
 
 /// Reads a tokenizer. The tokenizers crate indexes some of its tables without checks, so a panic
 /// caused by a hostile file is caught here.

@@ -15,8 +15,8 @@ use std::collections::BTreeSet;
 
 use super::{ChatOptions, ChatTemplate, Message};
 use crate::error::{Error, ErrorKind, Result};
-use crate::model::turn_marks::{RETURN, ends as known_ends, is_mark, known, marks_in};
 use crate::vocab::{TokenId, Vocabulary};
+use ffwd_engine::vocab::turn_marks::{RETURN, ends as known_ends, is_mark, known, marks_in};
 
 /// Returns the vocabulary with the special tokens and the ends of the model's chats. `named` are
 /// ends by their texts or ids, which replace all others; `markers` are texts of outputs.

@@ -19,7 +19,6 @@ mod config;
 mod loading;
 mod options;
 mod running;
-pub(crate) mod turn_marks;
 
 pub(crate) use chat_sources::ChatSources;
 pub use config::{

@@ -26,7 +26,7 @@ const MAX_BYTES: usize = 1 << 26;
 
 /// A piece of ordinary text.
 #[derive(Debug, Clone, Copy)]
-pub struct Piece<'a> {
+pub(crate) struct Piece<'a> {
     /// The text in the alphabet of the tokenizer.
     pub text: &'a str,
     /// Its score. Of two pieces that can be joined, the one with the higher score is joined first.
@@ -35,7 +35,7 @@ pub struct Piece<'a> {
 
 /// Names in a file of the lists that pieces come from, for errors.
 #[derive(Debug, Clone, Copy)]
-pub struct ListNames<'a> {
+pub(crate) struct ListNames<'a> {
     /// Name of the list of texts.
     pub pieces: &'a str,
     /// Name of the list of scores.
@@ -47,7 +47,7 @@ pub struct ListNames<'a> {
 /// # Errors
 /// Returns an error if no ranks are equivalent to the scores: two pieces have the same score, or a
 /// piece contains a character that is no piece. Also if a score is NaN, or the pieces are too long.
-pub fn merges(pieces: &[Piece], names: ListNames) -> Result<Vec<(String, String)>> {
+pub(crate) fn merges(pieces: &[Piece], names: ListNames) -> Result<Vec<(String, String)>> {
     let work = pieces.iter().map(|p| (p.text.len() as u64).saturating_pow(2)).fold(0, u64::saturating_add);
     if work > MAX_WORK {
         let message = format!(

@@ -28,11 +28,11 @@ use tokenizers::{AddedToken, NormalizerWrapper, Tokenizer};
 use super::token_table::TokenTableBuilder;
 use super::{TokenId, TokenSpelling, Vocabulary};
 use crate::error::{Error, ErrorKind, Result};
-pub use merges::{ListNames, Piece, merges};
+pub(crate) use merges::{ListNames, Piece, merges};
 use model::{Algorithm, Model, PieceKind};
 
 /// The character that represents a space.
-pub const SPACE: &str = "\u{2581}";
+pub(crate) const SPACE: &str = "\u{2581}";
 
 impl Vocabulary {
     /// Builds a vocabulary from the content of a SentencePiece model, `tokenizer.model`.

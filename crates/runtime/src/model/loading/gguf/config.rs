@@ -8,6 +8,8 @@
 //!
 //! One pass over the tensor names.
 
+use ffwd_engine::vocab::gguf::TEMPLATE;
+
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::chat_sources::ChatSources;
 use crate::model::config::{
@@ -15,7 +17,7 @@ use crate::model::config::{
     LayerRotary, MAX_EXPERTS, MAX_LAYERS, Mixer, ModelConfig, RopeScaling, Windows, all_but, bad,
     default_rotary, refused,
 };
-use crate::model::loading::gguf::file::{Gguf, TEMPLATE};
+use crate::model::loading::gguf::file::Gguf;
 use crate::model::loading::tensor_type::TensorType;
 
 /// Name of the tensor with the divisors of the rotary frequencies.
@@ -173,20 +175,6 @@ impl Gguf<'_> {
             tokens.extend(id.map(|id| (name, id)));
         }
         Ok(ChatSources { templates, tokens })
-    }
-
-    /// Returns the end tokens of sequence, of turn and of message.
-    pub(crate) fn ends(&self) -> Result<Vec<u32>> {
-        let mut ends = Vec::new();
-        for name in ["eos", "eot", "eom"] {
-            let key = format!("tokenizer.ggml.{name}_token_id");
-            if let Some(id) = self.optional(&key)?.and_then(|n| u32::try_from(n).ok())
-                && !ends.contains(&id)
-            {
-                ends.push(id);
-            }
-        }
-        Ok(ends)
     }
 
     fn divisors(&self, name: &str) -> Result<Option<Vec<f32>>> {

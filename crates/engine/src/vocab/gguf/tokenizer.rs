@@ -16,18 +16,14 @@
 //! Writing a `tokenizer.json` and parsing it again was rejected. It doubles the work, and errors
 //! would name positions that no file has.
 
-use std::path::Path;
-
 use serde_json::{Value, json};
 use tokenizers::models::bpe::{BPE, Merges, Vocab};
 use tokenizers::{AddedToken, NormalizerWrapper, PreTokenizerWrapper, Tokenizer};
 
-use crate::error::{Error, ErrorKind, Place, Result};
-use crate::model::loading::file_data::FileData;
-use crate::model::loading::gguf::file::{Gguf, TEMPLATE};
-use crate::model::loading::gguf::open_gguf;
-use crate::model::turn_marks::{self, BEGINS};
+use super::metadata::{Metadata, TEMPLATE};
+use crate::error::{Error, ErrorKind, Result};
 use crate::vocab::sentencepiece::{ListNames, Piece, SPACE, merges};
+use crate::vocab::turn_marks::{self, BEGINS};
 use crate::vocab::{TokenSpelling, Vocabulary};
 
 /// Maximum number of tokens.
@@ -108,29 +104,28 @@ enum TokenKind {
     Byte,
 }
 
-/// Reads the tokenizer in the metadata of a GGUF file, with the end tokens of the metadata. Reads
-/// tokenizers of the kinds `gpt2` and `llama`, see `docs/models.md`.
-///
-/// # Errors
-/// Returns an error if the file has no tokenizer, one of another kind, or one that contradicts
-/// itself.
-pub fn vocabulary_from_gguf(path: impl AsRef<Path>) -> Result<Vocabulary> {
-    let path = path.as_ref();
-    open_gguf(path).and_then(|gguf| gguf.vocabulary()).map_err(|e| e.at(Place::File(path.to_owned())))
+/// The metadata and the file that has their lists.
+struct Source<'a> {
+    metadata: &'a Metadata,
+    data: &'a [u8],
 }
 
-/// Reads the tokenizer of a GGUF file in memory; see [`vocabulary_from_gguf`].
-///
-/// # Errors
-/// Returns the errors of [`vocabulary_from_gguf`].
-pub fn vocabulary_from_gguf_bytes(bytes: &[u8]) -> Result<Vocabulary> {
-    Gguf::open(vec![FileData::Borrowed(bytes)])?.vocabulary()
+impl Vocabulary {
+    /// Reads the tokenizer of the metadata of a GGUF file, with the end tokens of the metadata. `data`
+    /// is the file, or its beginning with all of the metadata.
+    ///
+    /// # Errors
+    /// Fails if the file has no tokenizer, one of another kind, or one that contradicts itself.
+    #[doc(hidden)]
+    pub fn from_gguf_metadata(metadata: &Metadata, data: &[u8]) -> Result<Self> {
+        Source { metadata, data }.vocabulary()
+    }
 }
 
-impl Gguf<'_> {
+impl Source<'_> {
     /// Reads the tokenizer of the metadata.
     fn vocabulary(&self) -> Result<Vocabulary> {
-        let kind = self.text(MODEL).map(str::to_owned);
+        let kind = self.metadata.text(MODEL).map(str::to_owned);
         let (tokenizer, spelling) = match kind.as_deref() {
             Some("gpt2") => (self.byte_level()?, TokenSpelling::ByteLevel),
             Some("llama") => (self.sentence_piece()?, TokenSpelling::SentencePiece),
@@ -140,7 +135,7 @@ impl Gguf<'_> {
         let vocabulary = Vocabulary::from_tokenizer(tokenizer, spelling)?;
         let bos = self.bos(spelling, &vocabulary)?;
         let (ends, unknown): (Vec<u32>, Vec<u32>) =
-            self.ends()?.into_iter().partition(|&id| (id as usize) < vocabulary.len());
+            self.metadata.ends()?.into_iter().partition(|&id| (id as usize) < vocabulary.len());
         for id in unknown {
             tracing::warn!("the file names the token {id} as an end, which it does not have");
         }
@@ -152,11 +147,11 @@ impl Gguf<'_> {
     /// decides.
     fn bos(&self, spelling: TokenSpelling, vocabulary: &Vocabulary) -> Result<Vec<u32>> {
         let piece = matches!(spelling, TokenSpelling::SentencePiece);
-        let llama3 = matches!(self.text(PRE), Some("llama-bpe" | "llama3" | "llama-v3" | "lfm2"));
-        if !self.flag(ADD_BOS)?.unwrap_or(piece || llama3) {
+        let llama3 = matches!(self.metadata.text(PRE), Some("llama-bpe" | "llama3" | "llama-v3" | "lfm2"));
+        if !self.metadata.flag(ADD_BOS)?.unwrap_or(piece || llama3) {
             return Ok(Vec::new());
         }
-        let named = self.optional(BOS)?.or(piece.then_some(1)).and_then(|id| u32::try_from(id).ok());
+        let named = self.metadata.optional(BOS)?.or(piece.then_some(1)).and_then(|id| u32::try_from(id).ok());
         let begin = || BEGINS.iter().find_map(|text| vocabulary.token_id(text));
         let id = named.filter(|&id| (id as usize) < vocabulary.len()).or_else(begin);
         if id != named || !id.is_some_and(|id| vocabulary.is_special(id)) {
@@ -169,12 +164,15 @@ impl Gguf<'_> {
 
     /// Builds a byte-level BPE tokenizer.
     fn byte_level(&self) -> Result<Tokenizer> {
-        let name = self.text(PRE).ok_or_else(|| lacks(PRE))?;
+        let name = self.metadata.text(PRE).ok_or_else(|| lacks(PRE))?;
         let pre = pre_tokenizer(name)
             .ok_or_else(|| unsupported(format!("the pre-tokenizer `{}` of `{PRE}`", name.escape_debug())))?;
         let tokens = self.tokens()?;
         let vocab = tokens.vocab()?;
-        let merges = self.string_list(MERGES, MAX_MERGES, MAX_TEXT)?.ok_or_else(|| lacks(MERGES))?;
+        let merges = self
+            .metadata
+            .string_list(self.data, MERGES, MAX_MERGES, MAX_TEXT)?
+            .ok_or_else(|| lacks(MERGES))?;
         let pairs = pairs(&merges, tokens.longest())?;
         let bpe = BPE::builder().vocab_and_merges(vocab, pairs).ignore_merges(pre.ignore_merges).build();
         // The builder looks up every merge. Only if it fails, the faulty one is searched again.
@@ -196,9 +194,10 @@ impl Gguf<'_> {
     /// Builds a SentencePiece BPE tokenizer.
     fn sentence_piece(&self) -> Result<Tokenizer> {
         let mut tokens = self.tokens()?;
-        tokens.strips = self.text("general.architecture") == Some("phi3");
+        tokens.strips = self.metadata.text("general.architecture") == Some("phi3");
         let vocab = tokens.vocab()?;
-        let scores = self.number_list(SCORES, MAX_TOKENS)?.ok_or_else(|| lacks(SCORES))?;
+        let scores =
+            self.metadata.number_list(self.data, SCORES, MAX_TOKENS)?.ok_or_else(|| lacks(SCORES))?;
         same_length(SCORES, scores.len(), tokens.texts.len())?;
         if let Some(byte) = (0..=255u8).find(|b| {
             !vocab
@@ -219,7 +218,7 @@ impl Gguf<'_> {
         let mut tokenizer = Tokenizer::new(bpe.map_err(inconsistent)?);
         let spaces = json!({ "type": "Replace", "pattern": { "String": " " }, "content": SPACE });
         let mut steps = vec![spaces];
-        if self.flag(ADD_SPACE)?.unwrap_or(true) {
+        if self.metadata.flag(ADD_SPACE)?.unwrap_or(true) {
             steps.insert(0, json!({ "type": "Prepend", "prepend": SPACE }));
         }
         let normalizer: NormalizerWrapper = part(json!({ "type": "Sequence", "normalizers": steps }))?;
@@ -229,8 +228,11 @@ impl Gguf<'_> {
     }
 
     fn tokens(&self) -> Result<Tokens<'_>> {
-        let texts = self.string_list(TOKENS, MAX_TOKENS, MAX_TEXT)?.ok_or_else(|| lacks(TOKENS))?;
-        let kinds = self.number_list(TYPES, MAX_TOKENS)?.unwrap_or_else(|| {
+        let texts = self
+            .metadata
+            .string_list(self.data, TOKENS, MAX_TOKENS, MAX_TEXT)?
+            .ok_or_else(|| lacks(TOKENS))?;
+        let kinds = self.metadata.number_list(self.data, TYPES, MAX_TOKENS)?.unwrap_or_else(|| {
             tracing::warn!("the GGUF metadata lack `{TYPES}`; the texts of tokens decide");
             let is_byte = |text: &&str| text.len() == 6 && text.starts_with("<0x");
             texts.iter().map(|text| if is_byte(text) { 6.0 } else { 1.0 }).collect()
@@ -246,10 +248,10 @@ impl Gguf<'_> {
         };
         let mut kinds: Vec<TokenKind> = kinds.iter().enumerate().map(kind).collect::<Result<_>>()?;
         // Some converters write the marks of turns as text, so that they would be cut into pieces.
-        let templates: Vec<&str> = self.texts(TEMPLATE).map(|(_, source)| source).collect();
+        let templates: Vec<&str> = self.metadata.texts(TEMPLATE).map(|(_, source)| source).collect();
         let known: Vec<&str> = turn_marks::known().collect();
-        let mut named = self.ends()?;
-        named.extend(self.optional(BOS)?.and_then(|id| u32::try_from(id).ok()));
+        let mut named = self.metadata.ends()?;
+        named.extend(self.metadata.optional(BOS)?.and_then(|id| u32::try_from(id).ok()));
         for (id, (text, kind)) in texts.iter().zip(&mut kinds).enumerate() {
             let is_text = matches!(kind, TokenKind::Normal | TokenKind::Unused);
             let is_tag = || text.starts_with('<') && text.ends_with('>');

@@ -16,25 +16,25 @@ const ENDS: &str = "<|im_end|> <|eot_id|> <|eom_id|> <|end|> <end_of_turn> <|end
 const STARTS: &str =
     "<|im_start|> <|start_header_id|> <|end_header_id|> <start_of_turn> <|START_OF_TURN_TOKEN|>";
 /// Tokens that begin a document.
-pub(crate) const BEGINS: [&str; 4] = ["<|begin_of_text|>", "<s>", "<bos>", "<｜begin▁of▁sentence｜>"];
+pub const BEGINS: [&str; 4] = ["<|begin_of_text|>", "<s>", "<bos>", "<｜begin▁of▁sentence｜>"];
 /// With this token, `<|end|>` ends a message, and a turn has several.
-pub(crate) const RETURN: &str = "<|return|>";
+pub const RETURN: &str = "<|return|>";
 /// Largest number of characters of a mark.
 const MAX_MARK: usize = 64;
 
 /// Returns the tokens that end a turn or a document, if they are special.
-pub(crate) fn ends() -> impl Iterator<Item = &'static str> {
+pub fn ends() -> impl Iterator<Item = &'static str> {
     ENDS.split(' ')
 }
 
 /// Returns the marks that are special in every model that has them.
-pub(crate) fn known() -> impl Iterator<Item = &'static str> {
+pub fn known() -> impl Iterator<Item = &'static str> {
     // Short tags without bars are also markup.
     ends().chain(STARTS.split(' ')).filter(|text| text.contains(['|', '｜', '_']))
 }
 
 /// Returns true if a text has the form of a mark, such as `<|user|>` or `[INST]`.
-pub(crate) fn is_mark(text: &str) -> bool {
+pub fn is_mark(text: &str) -> bool {
     let between = |open: &str, close: &str| text.strip_prefix(open)?.strip_suffix(close);
     let is_name = |name: &str| {
         !name.is_empty()
@@ -48,7 +48,7 @@ pub(crate) fn is_mark(text: &str) -> bool {
 }
 
 /// Returns the marks with angle brackets in a text.
-pub(crate) fn marks_in(text: &str) -> impl Iterator<Item = &str> {
+pub fn marks_in(text: &str) -> impl Iterator<Item = &str> {
     text.match_indices('<').filter_map(|(at, _)| {
         let rest = &text[at..];
         let (end, _) = rest.char_indices().take(MAX_MARK).find(|(_, c)| *c == '>')?;
