@@ -4,7 +4,7 @@ use std::any::Any;
 use std::mem::MaybeUninit;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use crate::error::{Error, Fault, Result, Status};
+use crate::error::{CallFailure, Error, Result, Status};
 use crate::memory::given;
 
 /// Runs the body of a function. Writes its fault, or null, to `error`.
@@ -14,13 +14,13 @@ use crate::memory::given;
 pub(crate) fn run(error: Option<&mut MaybeUninit<*mut Error>>, body: impl FnOnce() -> Result<()>) -> Status {
     let fault = match catch_unwind(AssertUnwindSafe(body)) {
         Ok(done) => done.err(),
-        Err(panic) => Some(Fault::Panic(message(&*panic))),
+        Err(panic) => Some(CallFailure::Panic(message(&*panic))),
     };
     if let Some(place) = error {
         let object = fault.as_ref().map(|fault| Box::into_raw(Box::new(Error::new(fault))));
         place.write(object.unwrap_or(std::ptr::null_mut()));
     }
-    fault.as_ref().map_or(Status::Ok, Fault::status)
+    fault.as_ref().map_or(Status::Ok, CallFailure::status)
 }
 
 /// Runs a body that makes an object, and hands the object out; null if it fails.

@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 use ffwd_engine::{Compiler, TokenId};
 
 use crate::callbacks::{self, Tokens};
-use crate::error::{Error, Fault, Result, Status};
+use crate::error::{CallFailure, Error, Result, Status};
 use crate::guard::{make, run, value};
 use crate::memory::{copy, given, name, slice, slice_mut, text};
 
@@ -210,9 +210,10 @@ pub extern "C" fn ffwd_vocabulary_free(vocabulary: Option<Box<Vocabulary>>) {
 /// Fails if an id is not below `width`.
 pub(crate) fn check_ids(ids: &[TokenId], width: usize) -> Result<()> {
     match ids.iter().find(|id| **id as usize >= width) {
-        Some(id) => {
-            Err(Fault::argument(format!("token {id} is out of range: ids are 0 to {}", width.max(1) - 1)))
-        }
+        Some(id) => Err(CallFailure::argument(format!(
+            "token {id} is out of range: ids are 0 to {}",
+            width.max(1) - 1
+        ))),
         None => Ok(()),
     }
 }

@@ -158,7 +158,7 @@ impl Vocabulary {
     pub fn from_bytes(content: &[u8]) -> Result<Self> {
         let fail = |m: String| Error::new(ErrorKind::Tokenizer, m);
         if gguf::is_gguf(content) {
-            return gguf::vocabulary(content);
+            return Self::from_gguf(content);
         }
         let json = bytes_without_mark(content);
         // A SentencePiece model begins with the key of its first piece, which is a line feed.
