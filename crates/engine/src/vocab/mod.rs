@@ -110,14 +110,17 @@ struct VocabularyInner {
     by_length: OnceLock<Vec<(usize, TokenId)>>,
 }
 
+/// A function of the caller that tokenises a text.
+type EncodeText = dyn Fn(&str) -> Result<Vec<TokenId>> + Send + Sync;
+
 /// What encodes texts.
 enum Encoder {
     /// The tokenizer.
     Tokenizer,
     /// The tokens alone, the longest first: the tokenizer knows bytes only, and no merges.
     Longest,
-    /// A function of the caller.
-    Function(Box<dyn Fn(&str) -> Result<Vec<TokenId>> + Send + Sync>),
+    /// A function.
+    Function(Box<EncodeText>),
 }
 
 impl std::fmt::Debug for Vocabulary {
