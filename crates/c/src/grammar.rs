@@ -7,7 +7,7 @@ use ffwd_engine::CompiledGrammar;
 
 use crate::constraint::Constraint;
 use crate::error::{Error, Status, c_text};
-use crate::guard::{make, value};
+use crate::guard::{free, make, value};
 use crate::memory::given;
 use crate::vocabulary::Vocabulary;
 
@@ -58,5 +58,5 @@ pub extern "C" fn ffwd_grammar_memory(grammar: Option<&GrammarObject>) -> usize 
 /// Frees a grammar. Null has no effect. Its matchers keep working.
 #[unsafe(no_mangle)]
 pub extern "C" fn ffwd_grammar_free(grammar: Option<Box<GrammarObject>>) {
-    value(|| Some(drop(grammar)));
+    free(grammar);
 }

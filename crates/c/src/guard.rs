@@ -42,6 +42,12 @@ pub(crate) fn value<T: Default>(body: impl FnOnce() -> Option<T>) -> T {
     catch_unwind(AssertUnwindSafe(body)).ok().flatten().unwrap_or_default()
 }
 
+/// Frees an object.
+pub(crate) fn free<T>(object: Option<Box<T>>) {
+    // A panic here is the library's fault; the object is gone in any case.
+    let _ = catch_unwind(AssertUnwindSafe(|| drop(object)));
+}
+
 fn message(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().copied();
     text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message").to_owned()

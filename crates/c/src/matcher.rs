@@ -6,7 +6,7 @@ use ffwd_engine::TokenId;
 
 use crate::error::{CallFailure, Error, Result, Status};
 use crate::grammar::GrammarObject;
-use crate::guard::{make, run, value};
+use crate::guard::{free, make, run, value};
 use crate::memory::{copy, given, slice, slice_mut};
 use crate::vocabulary::check_ids;
 
@@ -243,7 +243,7 @@ pub unsafe extern "C" fn ffwd_matcher_forced_bytes(
 /// Frees a matcher. Null has no effect.
 #[unsafe(no_mangle)]
 pub extern "C" fn ffwd_matcher_free(matcher: Option<Box<Matcher>>) {
-    value(|| Some(drop(matcher)));
+    free(matcher);
 }
 
 fn token_or_none(token: i64, matcher: &Matcher) -> Result<Option<TokenId>> {
