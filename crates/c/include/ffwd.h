@@ -36,7 +36,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define FFWD_VERSION "0.1.0"
+#define FFWD_VERSION "0.2.0"
 
 // Result of a function. Numbers keep their meaning between versions; new ones may be added.
 typedef enum {
