@@ -101,8 +101,8 @@ typedef struct ffwd_vocabulary ffwd_vocabulary;
 // The bytes come from two arrays, or from the function `token`. Without `encode` the bytes of the
 // tokens are all that is known: masks are exact all the same, and forced tokens are the longest ones
 // that fit. The functions may be called from any thread that uses the vocabulary or something made
-// from it, from several at the same time. They may not throw, and may not call functions of this
-// library. Fields that are not used are null or 0.
+// from it, from several at the same time. They may not throw, and may not use what is made of
+// them. Fields that are not used are null or 0.
 typedef struct {
   // Number of tokens. Their ids are 0 to `count - 1`.
   size_t count;

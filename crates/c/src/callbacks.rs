@@ -4,7 +4,7 @@ use std::ffi::{c_char, c_void};
 
 use ffwd_engine::{ErrorKind, TokenId, Vocabulary};
 
-use crate::error::{Fault, Result};
+use crate::error::{CallFailure, Result};
 use crate::memory::{given, slice};
 
 /// Largest number of bytes of one token, and of tokens of one text.
@@ -131,13 +131,13 @@ unsafe fn texts(tokens: &Tokens, user: &User) -> Result<(Vec<Vec<u8>>, Vec<Token
     let count = tokens.count;
     // Ids have 32 bits; the engine has a limit below that.
     if u32::try_from(count).is_err() {
-        return Err(Fault::argument(format!("`count` is {count}, more than there are ids")));
+        return Err(CallFailure::argument(format!("`count` is {count}, more than there are ids")));
     }
     let (mut texts, mut control) = (Vec::new(), Vec::new());
     if let Some(token) = tokens.token {
         for id in 0..count as TokenId {
             let text = user.ask(64, |user, bytes, capacity| token(user, id, bytes, capacity));
-            let text = text.map_err(Fault::argument)?;
+            let text = text.map_err(CallFailure::argument)?;
             if text.is_none() {
                 control.push(id);
             }

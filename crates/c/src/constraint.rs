@@ -4,7 +4,7 @@ use std::ffi::c_char;
 use std::mem::MaybeUninit;
 
 use crate::error::{Error, Status};
-use crate::guard::{make, value};
+use crate::guard::{free, make};
 use crate::memory::{given, name, text};
 
 /// What an output may be: parsed, checked, and not yet bound to a vocabulary. Immutable.
@@ -108,5 +108,5 @@ pub unsafe extern "C" fn ffwd_constraint_after(
 /// Frees a constraint. Null has no effect.
 #[unsafe(no_mangle)]
 pub extern "C" fn ffwd_constraint_free(constraint: Option<Box<Constraint>>) {
-    value(|| Some(drop(constraint)));
+    free(constraint);
 }

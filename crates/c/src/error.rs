@@ -58,31 +58,31 @@ pub struct Error {
 
 /// Why a function fails.
 #[derive(Debug)]
-pub(crate) enum Fault {
+pub(crate) enum CallFailure {
     Engine(ffwd_engine::Error),
     /// Arguments that cannot be used.
     Argument(String),
     Panic(String),
 }
 
-pub(crate) type Result<T> = std::result::Result<T, Fault>;
+pub(crate) type Result<T> = std::result::Result<T, CallFailure>;
 
-impl From<ffwd_engine::Error> for Fault {
+impl From<ffwd_engine::Error> for CallFailure {
     fn from(error: ffwd_engine::Error) -> Self {
-        Fault::Engine(error)
+        CallFailure::Engine(error)
     }
 }
 
-impl Fault {
+impl CallFailure {
     pub(crate) fn argument(message: impl Into<String>) -> Self {
-        Fault::Argument(message.into())
+        CallFailure::Argument(message.into())
     }
 
     pub(crate) fn status(&self) -> Status {
         match self {
-            Fault::Argument(_) => Status::InvalidArgument,
-            Fault::Panic(_) => Status::Internal,
-            Fault::Engine(error) => match error.kind() {
+            CallFailure::Argument(_) => Status::InvalidArgument,
+            CallFailure::Panic(_) => Status::Internal,
+            CallFailure::Engine(error) => match error.kind() {
                 ErrorKind::InvalidJson => Status::InvalidJson,
                 ErrorKind::InvalidSchema => Status::InvalidSchema,
                 ErrorKind::Unsupported => Status::Unsupported,
@@ -101,15 +101,17 @@ impl Fault {
 }
 
 impl Error {
-    pub(crate) fn new(fault: &Fault) -> Self {
+    pub(crate) fn new(fault: &CallFailure) -> Self {
         let (name, message, text) = match fault {
-            Fault::Engine(error) => (error.kind().code(), error.message(), error.to_string()),
-            Fault::Argument(message) => {
+            CallFailure::Engine(error) => (error.kind().code(), error.message(), error.to_string()),
+            CallFailure::Argument(message) => {
                 ("invalid_argument", &**message, format!("invalid argument: {message}"))
             }
-            Fault::Panic(message) => ("internal", &**message, format!("a fault of the library: {message}")),
+            CallFailure::Panic(message) => {
+                ("internal", &**message, format!("a fault of the library: {message}"))
+            }
         };
-        let error = if let Fault::Engine(error) = fault { Some(error) } else { None };
+        let error = if let CallFailure::Engine(error) = fault { Some(error) } else { None };
         Error {
             status: fault.status(),
             name: c_text(name),

@@ -4,7 +4,7 @@ use std::any::Any;
 use std::mem::MaybeUninit;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use crate::error::{Error, Fault, Result, Status};
+use crate::error::{CallFailure, Error, Result, Status};
 use crate::memory::given;
 
 /// Runs the body of a function. Writes its fault, or null, to `error`.
@@ -14,13 +14,13 @@ use crate::memory::given;
 pub(crate) fn run(error: Option<&mut MaybeUninit<*mut Error>>, body: impl FnOnce() -> Result<()>) -> Status {
     let fault = match catch_unwind(AssertUnwindSafe(body)) {
         Ok(done) => done.err(),
-        Err(panic) => Some(Fault::Panic(message(&*panic))),
+        Err(panic) => Some(CallFailure::Panic(message(&*panic))),
     };
     if let Some(place) = error {
         let object = fault.as_ref().map(|fault| Box::into_raw(Box::new(Error::new(fault))));
         place.write(object.unwrap_or(std::ptr::null_mut()));
     }
-    fault.as_ref().map_or(Status::Ok, Fault::status)
+    fault.as_ref().map_or(Status::Ok, CallFailure::status)
 }
 
 /// Runs a body that makes an object, and hands the object out; null if it fails.
@@ -40,6 +40,12 @@ pub(crate) fn make<T>(
 /// Runs a body that cannot fail but for a panic, which gives the default.
 pub(crate) fn value<T: Default>(body: impl FnOnce() -> Option<T>) -> T {
     catch_unwind(AssertUnwindSafe(body)).ok().flatten().unwrap_or_default()
+}
+
+/// Frees an object.
+pub(crate) fn free<T>(object: Option<Box<T>>) {
+    // A panic here is the library's fault; the object is gone in any case.
+    let _ = catch_unwind(AssertUnwindSafe(|| drop(object)));
 }
 
 fn message(panic: &(dyn Any + Send)) -> String {

@@ -4,9 +4,9 @@ use std::mem::MaybeUninit;
 
 use ffwd_engine::TokenId;
 
-use crate::error::{Error, Fault, Result, Status};
-use crate::grammar::Grammar;
-use crate::guard::{make, run, value};
+use crate::error::{CallFailure, Error, Result, Status};
+use crate::grammar::GrammarObject;
+use crate::guard::{free, make, run, value};
 use crate::memory::{copy, given, slice, slice_mut};
 use crate::vocabulary::check_ids;
 
@@ -49,7 +49,7 @@ impl Matcher {
 /// Makes a matcher at the start of an output. The grammar is not needed afterwards.
 #[unsafe(no_mangle)]
 pub extern "C" fn ffwd_matcher_new(
-    grammar: Option<&Grammar>,
+    grammar: Option<&GrammarObject>,
     out: Option<&mut MaybeUninit<*mut Matcher>>,
     error: Option<&mut MaybeUninit<*mut Error>>,
 ) -> Status {
@@ -80,7 +80,7 @@ pub unsafe extern "C" fn ffwd_matcher_fill(
         let matcher = &mut given(matcher, "matcher")?.0;
         let least = matcher.vocabulary().bitmask_words();
         if count < least {
-            return Err(Fault::argument(format!("`words` has {count} words; a mask has {least}")));
+            return Err(CallFailure::argument(format!("`words` has {count} words; a mask has {least}")));
         }
         // SAFETY: the header's rules.
         matcher.fill_bitmask(unsafe { slice_mut(words, count, "words")? });
@@ -134,7 +134,7 @@ pub extern "C" fn ffwd_matcher_rollback(
         let accepted = matcher.accepted();
         if count > accepted {
             let message = format!("cannot roll back {count} tokens: {accepted} were accepted");
-            return Err(Fault::argument(message));
+            return Err(CallFailure::argument(message));
         }
         matcher.0.rollback(count);
         Ok(())
@@ -243,7 +243,7 @@ pub unsafe extern "C" fn ffwd_matcher_forced_bytes(
 /// Frees a matcher. Null has no effect.
 #[unsafe(no_mangle)]
 pub extern "C" fn ffwd_matcher_free(matcher: Option<Box<Matcher>>) {
-    value(|| Some(drop(matcher)));
+    free(matcher);
 }
 
 fn token_or_none(token: i64, matcher: &Matcher) -> Result<Option<TokenId>> {

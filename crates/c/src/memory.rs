@@ -5,7 +5,7 @@
 
 use std::ffi::{CStr, c_char};
 
-use crate::error::{Fault, Result};
+use crate::error::{CallFailure, Result};
 
 /// Returns `count` values at `values`; null is no values.
 ///
@@ -40,7 +40,7 @@ pub(crate) unsafe fn slice_mut<'a, T>(values: *mut T, count: usize, name: &str) 
 pub(crate) unsafe fn text<'a>(text: *const c_char, length: usize, name: &str) -> Result<&'a str> {
     // SAFETY: the caller's promise is the same.
     let bytes = unsafe { slice(text.cast::<u8>(), length, name)? };
-    std::str::from_utf8(bytes).map_err(|_| Fault::argument(format!("`{name}` is not UTF-8")))
+    std::str::from_utf8(bytes).map_err(|_| CallFailure::argument(format!("`{name}` is not UTF-8")))
 }
 
 /// Returns a text that ends with a zero byte; `None` for null.
@@ -54,18 +54,18 @@ pub(crate) unsafe fn name<'a>(text: *const c_char, name: &str) -> Result<Option<
     }
     // SAFETY: not null; the rest is the caller's promise.
     let text = unsafe { CStr::from_ptr(text) };
-    text.to_str().map(Some).map_err(|_| Fault::argument(format!("`{name}` is not UTF-8")))
+    text.to_str().map(Some).map_err(|_| CallFailure::argument(format!("`{name}` is not UTF-8")))
 }
 
 fn check<T>(values: *const T, count: usize, name: &str) -> Result<()> {
     if values.is_null() {
-        return Err(Fault::argument(format!("`{name}` is null, but its length is {count}")));
+        return Err(CallFailure::argument(format!("`{name}` is null, but its length is {count}")));
     }
     if !values.is_aligned() {
-        return Err(Fault::argument(format!("`{name}` is not aligned to its type")));
+        return Err(CallFailure::argument(format!("`{name}` is not aligned to its type")));
     }
     if count.checked_mul(size_of::<T>()).is_none_or(|bytes| bytes > isize::MAX as usize) {
-        return Err(Fault::argument(format!(
+        return Err(CallFailure::argument(format!(
             "the length of `{name}`, {count}, is more than memory can hold"
         )));
     }
@@ -74,7 +74,7 @@ fn check<T>(values: *const T, count: usize, name: &str) -> Result<()> {
 
 /// Returns what a pointer leads to, or says that it is null.
 pub(crate) fn given<T>(value: Option<T>, name: &str) -> Result<T> {
-    value.ok_or_else(|| Fault::argument(format!("`{name}` is null")))
+    value.ok_or_else(|| CallFailure::argument(format!("`{name}` is null")))
 }
 
 /// Writes as much of `values` as there is room for, and their number.

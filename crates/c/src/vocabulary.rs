@@ -7,8 +7,8 @@ use std::sync::{Arc, OnceLock};
 use ffwd_engine::{Compiler, TokenId};
 
 use crate::callbacks::{self, Tokens};
-use crate::error::{Error, Fault, Result, Status};
-use crate::guard::{make, run, value};
+use crate::error::{CallFailure, Error, Result, Status};
+use crate::guard::{free, make, run, value};
 use crate::memory::{copy, given, name, slice, slice_mut, text};
 
 /// The tokens of a model's tokenizer, prepared for constraints. Immutable.
@@ -204,15 +204,16 @@ pub unsafe extern "C" fn ffwd_vocabulary_encode(
 /// Frees a vocabulary. Null has no effect. What was made from it keeps working.
 #[unsafe(no_mangle)]
 pub extern "C" fn ffwd_vocabulary_free(vocabulary: Option<Box<Vocabulary>>) {
-    value(|| Some(drop(vocabulary)));
+    free(vocabulary);
 }
 
 /// Fails if an id is not below `width`.
 pub(crate) fn check_ids(ids: &[TokenId], width: usize) -> Result<()> {
     match ids.iter().find(|id| **id as usize >= width) {
-        Some(id) => {
-            Err(Fault::argument(format!("token {id} is out of range: ids are 0 to {}", width.max(1) - 1)))
-        }
+        Some(id) => Err(CallFailure::argument(format!(
+            "token {id} is out of range: ids are 0 to {}",
+            width.max(1) - 1
+        ))),
         None => Ok(()),
     }
 }

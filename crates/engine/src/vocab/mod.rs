@@ -110,14 +110,17 @@ struct VocabularyInner {
     by_length: OnceLock<Vec<(usize, TokenId)>>,
 }
 
+/// A function of the caller that tokenises a text.
+type EncodeText = dyn Fn(&str) -> Result<Vec<TokenId>> + Send + Sync;
+
 /// What encodes texts.
 enum Encoder {
     /// The tokenizer.
     Tokenizer,
     /// The tokens alone, the longest first: the tokenizer knows bytes only, and no merges.
     Longest,
-    /// A function of the caller.
-    Function(Box<dyn Fn(&str) -> Result<Vec<TokenId>> + Send + Sync>),
+    /// A function.
+    Function(Box<EncodeText>),
 }
 
 impl std::fmt::Debug for Vocabulary {
@@ -158,7 +161,7 @@ impl Vocabulary {
     pub fn from_bytes(content: &[u8]) -> Result<Self> {
         let fail = |m: String| Error::new(ErrorKind::Tokenizer, m);
         if gguf::is_gguf(content) {
-            return gguf::vocabulary(content);
+            return Self::from_gguf(content);
         }
         let json = bytes_without_mark(content);
         // A SentencePiece model begins with the key of its first piece, which is a line feed.

@@ -7,21 +7,12 @@ use std::io::Read;
 
 pub use metadata::{Cursor, MAGIC, Metadata, TEMPLATE};
 
-use crate::error::Result;
-use crate::vocab::Vocabulary;
-
 /// Number of bytes that are read at first: tokenizers have a few megabytes.
 const FIRST_BYTES: u64 = 1 << 23;
 
 /// Returns true for the beginning of a GGUF file.
 pub(super) fn is_gguf(content: &[u8]) -> bool {
     content.starts_with(MAGIC)
-}
-
-/// Reads the tokenizer of a file in memory.
-pub(super) fn vocabulary(content: &[u8]) -> Result<Vocabulary> {
-    let (metadata, _) = Metadata::read(&mut Cursor::new(content))?;
-    Vocabulary::from_gguf_metadata(&metadata, content)
 }
 
 /// Reads about as much of a file as its metadata need; `content` is its beginning.

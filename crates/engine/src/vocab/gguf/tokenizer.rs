@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 use tokenizers::models::bpe::{BPE, Merges, Vocab};
 use tokenizers::{AddedToken, NormalizerWrapper, PreTokenizerWrapper, Tokenizer};
 
-use super::metadata::{Metadata, TEMPLATE};
+use super::metadata::{Cursor, Metadata, TEMPLATE};
 use crate::error::{Error, ErrorKind, Result};
 use crate::vocab::sentencepiece::{ListNames, Piece, SPACE, merges};
 use crate::vocab::turn_marks::{self, BEGINS};
@@ -119,6 +119,12 @@ impl Vocabulary {
     #[doc(hidden)]
     pub fn from_gguf_metadata(metadata: &Metadata, data: &[u8]) -> Result<Self> {
         Source { metadata, data }.vocabulary()
+    }
+
+    /// Reads the tokenizer of a GGUF file in memory.
+    pub(crate) fn from_gguf(content: &[u8]) -> Result<Self> {
+        let (metadata, _) = Metadata::read(&mut Cursor::new(content))?;
+        Self::from_gguf_metadata(&metadata, content)
     }
 }
 
