@@ -251,7 +251,7 @@ int main(int argc, char ** argv) {
         std::fprintf(stderr, "%s cannot be loaded\n", argv[1]);
         return 1;
     }
-    {
+    try {
         const fixture f(model);
         masks_are_what_is_accepted(f);
         clones_resets_and_ends(f);
@@ -260,6 +260,9 @@ int main(int argc, char ** argv) {
         the_cache_of_the_prompt_is_kept(f);
         full_contexts_are_errors(f);
         llama_free(f.ctx);
+    } catch (const std::exception & e) {
+        std::printf("FAILED: %s\n", e.what());
+        failures++;
     }
     llama_model_free(model);
     std::printf("%d checks failed\n", failures);
