@@ -189,7 +189,7 @@ static void drafts_change_nothing(const fixture & f, bool same_rounding) {
                 options.max_draft = most, options.copy = copy;
                 const tokens got = written(f, way, options, stats);
                 CHECK(!same_rounding || got == wanted);
-                CHECK(stats.accepted > 0 && stats.decodes < plain_stats.decodes);
+                CHECK(stats.accepted > 0 && stats.accepted <= stats.drafted && stats.decodes < stats.tokens);
             }
         }
         std::printf("way %d: %d tokens, %d forwards without drafts, %d with\n", way, stats.tokens, plain_stats.decodes, stats.decodes);
@@ -199,10 +199,10 @@ static void drafts_change_nothing(const fixture & f, bool same_rounding) {
 static void the_cache_of_the_prompt_is_kept(const fixture & f) {
     ffwd_decoder_stats first, second;
     ffwd_decoder_options options;
-    const tokens text = written(f, 0, options, first);
+    written(f, 0, options, first);
     options.cached = (int32_t) f.prompt.size(); // the last one is read anew
     const tokens again = written(f, 0, options, second);
-    CHECK(second.decodes <= first.decodes);
+    CHECK(second.decodes < second.tokens);
     CHECK(ffwd::Matcher(f.grammar).validate(ffwd::Tokens(again.begin(), again.end())) == again.size());
 }
 
@@ -251,7 +251,7 @@ int main(int argc, char ** argv) {
         std::fprintf(stderr, "%s cannot be loaded\n", argv[1]);
         return 1;
     }
-    {
+    try {
         const fixture f(model);
         masks_are_what_is_accepted(f);
         clones_resets_and_ends(f);
@@ -260,6 +260,9 @@ int main(int argc, char ** argv) {
         the_cache_of_the_prompt_is_kept(f);
         full_contexts_are_errors(f);
         llama_free(f.ctx);
+    } catch (const std::exception & e) {
+        std::printf("FAILED: %s\n", e.what());
+        failures++;
     }
     llama_model_free(model);
     std::printf("%d checks failed\n", failures);

@@ -53,6 +53,9 @@ static arguments parse(int argc, char ** argv) {
             throw std::invalid_argument(name + " is not known");
         }
     }
+    if (a.threads < 1 || a.max_tokens < 1 || a.context < 1) {
+        throw std::invalid_argument("threads, tokens and context must be at least 1");
+    }
     if (a.files.size() < 3) {
         throw std::invalid_argument("a model, a schema and a text are needed");
     }
