@@ -92,7 +92,9 @@ impl Call {
         method: &'static str,
         given: Option<&Kwargs<'_>>,
     ) -> PyResult<(ConstraintOptions, Self)> {
-        let names: Vec<&str> = ConstraintOptions::names_of(method).into_iter().flatten().collect();
+        // The style of tools is an argument of its own.
+        let names = ConstraintOptions::names_of(method).into_iter().flatten().filter(|name| *name != "style");
+        let names: Vec<&str> = names.collect();
         let restricted = |options: &ConstraintOptions| -> PyResult<_> {
             let (all, some) = (pythonize(py, options)?, PyDict::new(py));
             names.iter().try_for_each(|name| some.set_item(name, all.get_item(name)?))?;
