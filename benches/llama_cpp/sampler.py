@@ -145,9 +145,9 @@ def each(runner, found, cases, ways):
     return out
 
 
-def invoices():
-    schema = json.loads((TEXTS / "invoice.schema.json").read_text())
-    prompts = [chat(f"{ASK}{json.dumps(schema)}\n\n{path.read_text()}") for path in sorted(TEXTS.glob("*.txt"))]
+def invoices(texts):
+    schema = json.loads(next(texts.glob("*.schema.json")).read_text())
+    prompts = [chat(f"{ASK}{json.dumps(schema)}\n\n{path.read_text()}") for path in sorted(texts.glob("*.txt"))]
     return {"invoices": (schema, prompts)}
 
 
@@ -196,6 +196,7 @@ def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("model", type=Path)
     p.add_argument("build", type=Path)
+    p.add_argument("--texts", type=Path, default=TEXTS, help="texts of the first part, with a *.schema.json")
     p.add_argument("--maskbench", type=Path, help="schemas with instances; without it that part is left out")
     p.add_argument("--schemas", type=int, default=20)
     p.add_argument("--parts", nargs="*", default=["invoices", "maskbench", "tools"])
@@ -207,7 +208,7 @@ def main():
     args = p.parse_args()
     runner = Runner(args)
     if "invoices" in args.parts:
-        ways, cases = ["own", "masks", "forced", "exact"], invoices()
+        ways, cases = ["own", "masks", "forced", "exact"], invoices(args.texts)
         print("\n".join(totals(measure(runner, cases, ways, args.rounds), cases, ways)), flush=True)
     if "maskbench" in args.parts and args.maskbench:
         ways, cases = ["own", "exact"], maskbench(runner, args.maskbench, args.schemas)
