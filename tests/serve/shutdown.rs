@@ -100,6 +100,8 @@ fn the_health_check_tells_a_server_that_is_well() {
     let port = ill.local_addr().unwrap().port();
     let answers = std::thread::spawn(move || {
         let (mut stream, _) = ill.accept().unwrap();
+        // An answer before the request is read could be lost with it.
+        read_until(&mut BufReader::new(&stream), "Connection: close");
         std::io::Write::write_all(&mut stream, b"HTTP/1.1 503 Busy\r\n\r\n").unwrap();
     });
     let asked = check(port);
