@@ -12,6 +12,8 @@ of a long prompt, and an engine has hundreds of requests.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 # A copy begins where this many of the last tokens occur before, or fewer if there is no such place.
@@ -97,3 +99,20 @@ class CopyLength:
         if self._failures >= self.FAILURES:
             # Twice as long after each further failure.
             self._pause = min(2 ** (self._failures - self.FAILURES + 1), 32)
+
+
+@dataclass
+class Statistics:
+    """What a generation took.
+
+    Attributes:
+        forwards: Runs of the model, those of the prompt included.
+        tokens: Tokens that were generated, the end token included.
+        drafted: Tokens that were drafted.
+        accepted: Drafted tokens that were accepted.
+    """
+
+    forwards: int = 0
+    tokens: int = 0
+    drafted: int = 0
+    accepted: int = 0

@@ -27,14 +27,13 @@ tokens of the draft that are not chosen yet.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import llama_cpp
 import numpy as np
 
 from . import Grammar, Matcher, Vocabulary, allocate_token_bitmask, apply_token_bitmask_inplace
-from .copies import Copies, CopyLength
+from .copies import Copies, CopyLength, Statistics
 
 __all__ = ["ExactDecoding", "LogitsProcessor", "Statistics", "vocabulary"]
 
@@ -119,23 +118,6 @@ def _masked(matcher: Matcher, bitmask: Any, logits: Any) -> Any:
         matcher.fill_next_token_bitmask(bitmask)
         apply_token_bitmask_inplace(logits[np.newaxis], bitmask)
     return logits
-
-
-@dataclass
-class Statistics:
-    """What a generation took.
-
-    Attributes:
-        forwards: Runs of the model, those of the prompt included.
-        tokens: Tokens that were generated, the end token included.
-        drafted: Tokens that were drafted.
-        accepted: Drafted tokens that were accepted.
-    """
-
-    forwards: int = 0
-    tokens: int = 0
-    drafted: int = 0
-    accepted: int = 0
 
 
 class ExactDecoding:

@@ -2,6 +2,7 @@
 
 use std::ffi::{c_char, c_void};
 
+use ffwd_engine::vocab::MAX_TOKENS;
 use ffwd_engine::{ErrorKind, TokenId, Vocabulary};
 
 use crate::error::{CallFailure, Result};
@@ -129,9 +130,8 @@ pub(crate) unsafe fn vocabulary(tokens: &Tokens) -> Result<Vocabulary> {
 /// As [`vocabulary`].
 unsafe fn texts(tokens: &Tokens, user: &User) -> Result<(Vec<Vec<u8>>, Vec<TokenId>)> {
     let count = tokens.count;
-    // Ids have 32 bits; the engine has a limit below that.
-    if u32::try_from(count).is_err() {
-        return Err(CallFailure::argument(format!("`count` is {count}, more than there are ids")));
+    if count > MAX_TOKENS {
+        return Err(CallFailure::argument(format!("`count` is {count}; the limit is {MAX_TOKENS}")));
     }
     let (mut texts, mut control) = (Vec::new(), Vec::new());
     if let Some(token) = tokens.token {

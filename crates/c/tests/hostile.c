@@ -344,6 +344,9 @@ static void callbacks(const ffwd_vocabulary *vocabulary) {
   ffwd_matcher_free(other);
   arrays.lengths = NULL;
   EXPECT(ffwd_vocabulary_from_tokens(&arrays, &made, NULL) == FFWD_STATUS_INVALID_ARGUMENT);
+  // Refused before any function is asked: `token` fails for ids that do not exist.
+  ffwd_tokens many = {.count = UINT32_MAX, .token = token, .user = &user};
+  EXPECT(ffwd_vocabulary_from_tokens(&many, &made, NULL) == FFWD_STATUS_INVALID_ARGUMENT);
   arrays.count = SIZE_MAX;
   EXPECT(ffwd_vocabulary_from_tokens(&arrays, &made, NULL) == FFWD_STATUS_INVALID_ARGUMENT);
   arrays.count = 0;

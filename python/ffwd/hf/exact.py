@@ -21,34 +21,16 @@ wrongly.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 from transformers.generation import GenerateDecoderOnlyOutput
 
-from ..copies import Copies, CopyLength
+from ..copies import Copies, CopyLength, Statistics
 from .processor import LogitsProcessor, processor_of
 
 # What transformers calls the cache of keys and values, the newest name first.
 CACHE_NAMES = ["cache", "past_key_values"]
-
-
-@dataclass
-class Statistics:
-    """What a generation took.
-
-    Attributes:
-        forwards: Runs of the model, that of the prompt included.
-        tokens: Tokens that were generated, the end token included.
-        drafted: Tokens that were drafted.
-        accepted: Drafted tokens that were accepted.
-    """
-
-    forwards: int = 0
-    tokens: int = 0
-    drafted: int = 0
-    accepted: int = 0
 
 
 class ExactDecoding:

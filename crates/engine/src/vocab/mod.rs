@@ -523,7 +523,8 @@ pub(crate) fn begins_char(b: u8) -> bool {
 }
 
 /// Largest accepted vocabulary or logits width.
-const MAX_TOKENS: usize = 1 << 22;
+#[doc(hidden)]
+pub const MAX_TOKENS: usize = 1 << 22;
 
 /// Reads a file, of a GGUF file as much as its metadata need.
 fn read_file(path: &Path) -> std::io::Result<Vec<u8>> {

@@ -270,3 +270,35 @@ impl RecurrentStates {
         (self.base, self.end, self.written) = (len, len, len);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use ffwd_testkit::random::Random;
+
+    use super::*;
+
+    #[test]
+    fn a_rejected_draft_computes_few_positions_again() {
+        let json = r#"{"architectures": ["Lfm2ForCausalLM"], "model_type": "lfm2", "vocab_size": 9,
+            "hidden_size": 8, "intermediate_size": 8, "num_hidden_layers": 2, "num_attention_heads": 2,
+            "num_key_value_heads": 1, "max_position_embeddings": 99, "norm_eps": 1e-5,
+            "layer_types": ["conv", "full_attention"]}"#;
+        let mut states = RecurrentStates::new(&ModelConfig::from_json(json.as_bytes()).unwrap()).unwrap();
+        let mut random = Random::new(3);
+        for _ in 0..2000 {
+            // A token, a draft, or a prompt.
+            let rows = [1, 1, 1, 1, 1, 1, 2 + random.below(30), 100][random.below(8)];
+            let before = states.end;
+            states.begin(rows);
+            for _ in 0..rows {
+                states.push(0, std::iter::repeat_n(0.0, 8));
+            }
+            states.finish(&vec![0; rows]);
+            if (2..=REACH).contains(&rows) {
+                let at = before + random.below(rows + 1);
+                let again = states.back_to(at).expect("the draft is in reach");
+                assert!(again <= NEAR + rows, "{again} positions for a draft of {rows}");
+            }
+        }
+    }
+}
